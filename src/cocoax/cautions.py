@@ -22,11 +22,6 @@ def caution(check: str, subject: str, sentence: str) -> None:
         warnings.warn(sentence, Caution, stacklevel=_callers_level())
 
 
-def was_given(sentence: str) -> bool:
-    """Return whether this warning was given already."""
-    return sentence in _given.values()
-
-
 def _callers_level() -> int:
     """Return the stack level, as :func:`caution` counts it, of the code that called Cocoax; the warning names that line."""
     frame, level, outermost = sys._getframe(1), 1, 1

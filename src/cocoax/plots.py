@@ -24,7 +24,7 @@ __all__ = ["COLOURS", "bars", "colour_scale", "overlay", "panel", "panel_view"]
 _COLUMNS = 6  # of maps of one input, before there are two rows
 
 
-class Mapped(Protocol):
+class _Mapped(Protocol):
     """What a panel draws: an attribution, or an answer that has one."""
 
     @property
@@ -147,7 +147,7 @@ def panel_view(
     return Gallery(tuple(tiles), min(columns, len(tiles)), lead, None, scale, True, MAP)
 
 
-def _rows(given: Panels) -> Iterator[Iterator[tuple[str | None, Mapped]]]:
+def _rows(given: Panels) -> Iterator[Iterator[tuple[str | None, _Mapped]]]:
     """Go through rows of attributions with their titles, where they have one."""
     parts = list(given.items()) if isinstance(given, Mapping) else [(None, each) for each in given]
     if any(isinstance(each, Mapping | list | tuple) for _, each in parts):
@@ -161,7 +161,7 @@ def _rows(given: Panels) -> Iterator[Iterator[tuple[str | None, Mapped]]]:
         yield iter(parts)
 
 
-def _attribution(each: Mapped) -> Attribution:
+def _attribution(each: _Mapped) -> Attribution:
     if isinstance(each, Attribution):
         return each
     own = getattr(each, "attribution", None)
@@ -170,7 +170,7 @@ def _attribution(each: Mapped) -> Attribution:
     return own
 
 
-def _tile(name: str | None, each: Mapped, by_method: bool) -> View:
+def _tile(name: str | None, each: _Mapped, by_method: bool) -> View:
     """Return a map with its title, without sentences below it."""
     view = each.view() if hasattr(each, "view") else _attribution(each).view()
     own = _attribution(each)

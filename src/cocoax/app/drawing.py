@@ -23,7 +23,7 @@ from cocoax.show.views import Gallery, HeatMap, colour_scale, uncertain
 
 
 @dataclass(frozen=True)
-class Palette:
+class _Palette:
     """A diverging colour map, and what its two ends are called."""
 
     colours: str
@@ -32,9 +32,9 @@ class Palette:
 
 
 PALETTES = {
-    "Red and blue": Palette(COLOURS, "Red", "blue"),
-    "Orange and purple": Palette("PuOr_r", "Orange", "purple"),
-    "Green and pink": Palette("PiYG", "Green", "pink"),
+    "Red and blue": _Palette(COLOURS, "Red", "blue"),
+    "Orange and purple": _Palette("PuOr_r", "Orange", "purple"),
+    "Green and pink": _Palette("PiYG", "Green", "pink"),
 }
 GRIDS = {"Smooth": 0, "7 × 7": 7, "14 × 14": 14, "28 × 28": 28}
 
@@ -96,7 +96,7 @@ def limit_of(attribution: Attribution, cells: int = 0) -> tuple[float, bool]:
     return colour_scale(Map.of(attribution, cells).shown)
 
 
-def heat_map(attribution: Attribution, view: View) -> HeatMap:
+def _heat_map(attribution: Attribution, view: View) -> HeatMap:
     """Return the map as the page draws it: over cells, or as it is."""
     found = attribution.view()
     assert isinstance(found, HeatMap)
@@ -110,7 +110,7 @@ def heat_map(attribution: Attribution, view: View) -> HeatMap:
 def draw(attribution: Attribution, view: View, limit: float) -> Image.Image:
     """Draw the map over its picture: colours for values, grey where they are within noise, a veil over what was not seen."""
     options = PlotOptions(limit=limit, opacity=view.opacity, cmap=PALETTES[view.palette].colours)
-    return heat_image(heat_map(attribution, view), options)
+    return heat_image(_heat_map(attribution, view), options)
 
 
 @dataclass(frozen=True)
@@ -164,7 +164,7 @@ def card(answer: Answer, view: View, limit: float) -> bytes:
     """Return an answer as a PNG to keep: the photo, and the map as the page shows it with question, score and scale."""
     shown = answer.view()
     assert isinstance(shown, HeatMap)
-    own = replace(heat_map(answer.attribution, view), title=None)
+    own = replace(_heat_map(answer.attribution, view), title=None)
     own = replace(own, effects=replace(own.effects, parts=shown.effects.parts))
     options = PlotOptions(limit=limit, opacity=view.opacity, cmap=PALETTES[view.palette].colours)
     panel = Gallery((own,), 1, answer.attribution.display.input_view(), colour_bars=True, inches=4.0)

@@ -23,7 +23,7 @@ PROOF = (
 
 
 @dataclass(frozen=True)
-class Panel:
+class _Panel:
     """The components of one question; words and pictures have one for each of the ``SIDES``."""
 
     column: gr.Column
@@ -91,7 +91,7 @@ class Layout:
         self.grid = gr.Radio(list(GRIDS), value=view.grid, label="Grid", elem_id="cx-grid")
         self.same = gr.Checkbox(label="One colour scale for both questions", elem_id="cx-same")
 
-    def _panel(self, index: int, takes_words: bool) -> Panel:
+    def _panel(self, index: int, takes_words: bool) -> _Panel:
         words, pictures = {}, {}
         with gr.Column(elem_classes="cx-card cx-panel", elem_id=f"cx-panel-{index}", visible=index == 0) as column:
             _html(f"<h2><i>{index + 2}</i>{'Question' if index == 0 else 'Second question'}</h2>")
@@ -109,7 +109,7 @@ class Layout:
             with gr.Row(elem_classes="cx-buttons"):
                 png = gr.Button("Download PNG", size="sm", elem_id=f"cx-png-{index}")
                 json = gr.Button("Download JSON", size="sm", elem_id=f"cx-json-{index}")
-        return Panel(column, words, pictures, ask, notice, figure, png, json)
+        return _Panel(column, words, pictures, ask, notice, figure, png, json)
 
 
 class TaskPanel:

@@ -35,7 +35,7 @@ def chooser(samples: Mapping[str, Image.Image], questions: Mapping[str, tuple[st
     """Return sample photos to click on, with the words of their questions, and a place to drop one's own."""
     thumbs = "".join(
         f'<button type="button" data-sample="{escape(name)}" title="{escape(name)}"{_words(questions.get(name))}>'
-        f'<img alt="{escape(name)}" src="{thumbnail(photo)}"></button>'
+        f'<img alt="{escape(name)}" src="{_thumbnail(photo)}"></button>'
         for name, photo in samples.items()
     )
     return (
@@ -90,7 +90,7 @@ def pictures(images: Sequence[Image.Image], side: str) -> str:
     """Return the pictures of one side, each with a button to take it away, and where to drop more."""
     names = [escape(Path(getattr(image, "filename", "")).stem) for image in images]
     shown = "".join(
-        f'<span class="cx-ref"><img alt="{name}" title="{name}" src="{thumbnail(image, 72, 72)}">'
+        f'<span class="cx-ref"><img alt="{name}" title="{name}" src="{_thumbnail(image, 72, 72)}">'
         f'<button type="button" data-remove="{index}" aria-label="remove {name}">×</button></span>'
         for index, (name, image) in enumerate(zip(names, images, strict=True))
     )
@@ -117,9 +117,9 @@ def figure(session: Session, panel: int) -> str:
     return (
         '<div class="cx-answer"><div class="cx-left-side">'
         f'<div class="cx-map" tabindex="0" role="application" aria-label="{name}" data-cells="{view.cells or 28}">'
-        f'<img alt="" src="{picture}">{pin}</div>{scale_bar(view, limit, cut)}'
+        f'<img alt="" src="{picture}">{pin}</div>{_scale_bar(view, limit, cut)}'
         f'<p class="cx-reading">{reading}</p>{remarks(answer)}</div>'
-        f'<div class="cx-right-side">{score(answer)}{regions(answer)}{comparison(answer)}</div></div>'
+        f'<div class="cx-right-side">{_score(answer)}{_regions(answer)}{comparison(answer)}</div></div>'
     )
 
 
@@ -159,7 +159,7 @@ def scale_of(session: Session, panel: int) -> tuple[float, bool]:
     return max(limits)
 
 
-def scale_bar(view: View, limit: float, cut: bool) -> str:
+def _scale_bar(view: View, limit: float, cut: bool) -> str:
     """Return the colour scale with its numbers."""
     steps = ",".join(
         f"rgb({red:.0f} {green:.0f} {blue:.0f})" for red, green, blue in colour_table(PALETTES[view.palette].colours)[::15]
@@ -193,7 +193,7 @@ def legend(view: View) -> str:
     return f'<ul class="cx-legend">{rows}</ul>'
 
 
-def score(answer: Answer) -> str:
+def _score(answer: Answer) -> str:
     """Return the question, the score, and the two parts whose difference it is."""
     question = f"<b>{escape(answer.question.like_name)}</b>"
     parts = ""
@@ -210,7 +210,7 @@ def score(answer: Answer) -> str:
     )
 
 
-def regions(answer: Answer) -> str:
+def _regions(answer: Answer) -> str:
     """Return where the score comes from, as a table; nothing where no region stands out."""
     strongest = [*answer.regions[:2], *answer.against[:1]]
     if not strongest:
@@ -257,7 +257,7 @@ def notice(message: str) -> str:
     return f'<p class="cx-notice" role="alert">{escape(message)}</p>' if message else ""
 
 
-def thumbnail(photo: Image.Image, width: int = 132, height: int = 96) -> str:
+def _thumbnail(photo: Image.Image, width: int = 132, height: int = 96) -> str:
     """Return a small copy, cut to size, as part of the page."""
     return jpeg_uri(ImageOps.fit(photo.convert("RGB"), (width, height)))
 

@@ -38,7 +38,7 @@ RANKED = 10  # hits that are listed
 
 
 @dataclass(frozen=True)
-class TextField:
+class _TextField:
     """Words that a view asks for."""
 
     name: str
@@ -49,7 +49,7 @@ class TextField:
 
 
 @dataclass(frozen=True)
-class Example:
+class _Example:
     """Inputs to try: texts by field, and sample photos by side."""
 
     label: str
@@ -72,10 +72,10 @@ class TaskView(ABC):
 
     name: ClassVar[str]
     task: ClassVar[str]
-    fields: tuple[TextField, ...]
+    fields: tuple[_TextField, ...]
     sides: tuple[str, ...] = ()
     button: ClassVar[str] = "Explain"
-    examples: tuple[Example, ...] = ()
+    examples: tuple[_Example, ...] = ()
 
     def __init__(self, service: EncoderService) -> None:
         self.service = service
@@ -148,13 +148,13 @@ class MatchView(TaskView):
         words = service.takes_words
         self.sides = _SIDES if pictures else ()
         self.fields = (
-            TextField("first", "One", "how do I repair a flat tyre"),
-            TextField("second", "The other", "Patch the inner tube of your bicycle.", lines=3),
-            TextField("rather", "Rather than (optional)", "Bread needs two hours to rise."),
+            _TextField("first", "One", "how do I repair a flat tyre"),
+            _TextField("second", "The other", "Patch the inner tube of your bicycle.", lines=3),
+            _TextField("rather", "Rather than (optional)", "Bread needs two hours to rise."),
         )
         if not words:
             self.fields = ()
-        texts = Example(
+        texts = _Example(
             "two texts",
             {
                 "first": "how do I repair a flat tyre",
@@ -162,8 +162,8 @@ class MatchView(TaskView):
                 "rather": "Bread needs two hours to rise in a warm place.",
             },
         )
-        crossed = Example("a text and a photo", {"first": "a cat beside a red motorbike"}, {"second": "collage"})
-        photos = Example("two photos", {}, {"first": "cat", "second": "collage"})
+        crossed = _Example("a text and a photo", {"first": "a cat beside a red motorbike"}, {"second": "collage"})
+        photos = _Example("two photos", {}, {"first": "cat", "second": "collage"})
         offered = ((words, texts), (words and pictures, crossed), (pictures, photos))
         self.examples = tuple(example for possible, example in offered if possible)
 
@@ -189,11 +189,11 @@ class SearchView(TaskView):
     task = "Which documents match a query, and why these: in the query and in each hit, rather than in the next ones."
     button = "Search and explain"
     fields = (
-        TextField("query", "Query", "repair a flat tyre"),
-        TextField("documents", "Documents, one on each line", "Paste texts here …", lines=8, longest=MAX_PASTED),
+        _TextField("query", "Query", "repair a flat tyre"),
+        _TextField("documents", "Documents, one on each line", "Paste texts here …", lines=8, longest=MAX_PASTED),
     )
     examples = (
-        Example(
+        _Example(
             "seven documents",
             {
                 "query": "how do I repair a flat tyre",
@@ -249,13 +249,13 @@ class SearchView(TaskView):
         return self._encoded[key]
 
 
-class DatasetView(TaskView):
+class _DatasetView(TaskView):
     """A question about all inputs of an index."""
 
     name = "Data set"
     task = "What in these inputs makes them similar to something: the strongest ones, the spread of scores, and the mean map."
     button = "Ask"
-    fields = (TextField("question", "Question", "a dog rather than a cat"),)
+    fields = (_TextField("question", "Question", "a dog rather than a cat"),)
 
     def __init__(self, service: EncoderService, index: Index) -> None:
         super().__init__(service)
@@ -274,6 +274,6 @@ class DatasetView(TaskView):
 def views_of(service: EncoderService, index: Index | None = None) -> list[TaskView]:
     """Return the views that an encoder can serve, in their order."""
     views: list[TaskView] = [kind(service) for kind in (MatchView, SearchView) if kind.serves(service.encoder)]
-    if index is not None and DatasetView.serves(service.encoder):
-        views.append(DatasetView(service, index))
+    if index is not None and _DatasetView.serves(service.encoder):
+        views.append(_DatasetView(service, index))
     return views

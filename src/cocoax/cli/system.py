@@ -209,7 +209,7 @@ _WHICH = "Only a part of it"
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
 
 
-class Kind(StrEnum):
+class _Kind(StrEnum):
     """What the cache holds."""
 
     references = "references"
@@ -221,7 +221,7 @@ class Kind(StrEnum):
 def show_cache(
     clear: Annotated[bool, typer.Option("--clear", help="Delete what is in it, after asking.")] = False,
     yes: Annotated[bool, typer.Option("--yes", help="With --clear: do not ask.")] = False,
-    kind: Annotated[Kind | None, typer.Option(help="Only files of this kind.", rich_help_panel=_WHICH)] = None,
+    kind: Annotated[_Kind | None, typer.Option(help="Only files of this kind.", rich_help_panel=_WHICH)] = None,
     encoder: Annotated[
         str | None, typer.Option(help="Only what the encoder of this name made.", rich_help_panel=_WHICH)
     ] = None,
@@ -252,7 +252,7 @@ def show_cache(
     if clear:
         info = cocoax.clear_cache(**which)
     if as_json:
-        print_json(describe(info, deleted=clear))
+        print_json(_describe(info, deleted=clear))
     else:
         _print_cache(info, "deleted" if clear else "holds")
 
@@ -268,7 +268,7 @@ def duration_of(text: str) -> timedelta:
 def _confirmed(info: CacheInfo) -> bool:
     """Return whether the user, who is asked on standard error, wants this to be deleted."""
     files = counted(len(info.contents), "file")
-    note(f"Delete {files} ({size_of(info.bytes)}) from {info.folder}? [y/N] ", end="")
+    note(f"Delete {files} ({_size_of(info.bytes)}) from {info.folder}? [y/N] ", end="")
     try:
         answer = sys.stdin.readline()
     except KeyboardInterrupt as stop:
@@ -280,12 +280,12 @@ def _confirmed(info: CacheInfo) -> bool:
 
 def _print_cache(info: CacheInfo, verb: str) -> None:
     """Print how much the cache holds of each kind, or how much was deleted."""
-    print_plain(f"{info.folder}: {verb} {counted(len(info.contents), 'file')}, {size_of(info.bytes)}")
+    print_plain(f"{info.folder}: {verb} {counted(len(info.contents), 'file')}, {_size_of(info.bytes)}")
     rows = []
-    for kind in Kind:
+    for kind in _Kind:
         files = info.of(kind.value)
         oldest = f"{datetime.fromtimestamp(min(file.written for file in files)):%Y-%m-%d %H:%M}" if files else "–"
-        number, size = str(len(files)), size_of(sum(file.bytes for file in files))
+        number, size = str(len(files)), _size_of(sum(file.bytes for file in files))
         rows.append([kind.value, number, size, oldest, ", ".join(_encoders_of(files)) or "–"])
     print_table(("kind", "number", "size", "oldest", "of encoders"), rows)
 
@@ -295,10 +295,10 @@ def _encoders_of(files: Sequence[CachedFile]) -> list[str]:
     return sorted({file.encoder for file in files if file.encoder is not None})
 
 
-def describe(info: CacheInfo, deleted: bool) -> dict[str, Any]:
+def _describe(info: CacheInfo, deleted: bool) -> dict[str, Any]:
     """Return what the cache holds, or what was deleted, as plain values."""
     kinds = {}
-    for kind in Kind:
+    for kind in _Kind:
         files = info.of(kind.value)
         oldest = min((file.written for file in files), default=None)
         kinds[kind.value] = {
@@ -310,6 +310,6 @@ def describe(info: CacheInfo, deleted: bool) -> dict[str, Any]:
     return {"folder": info.folder, "deleted": deleted, "bytes": info.bytes, "kinds": kinds}
 
 
-def size_of(number: int) -> str:
+def _size_of(number: int) -> str:
     """Return a number of bytes in words."""
     return f"{number / 1e9:.2f} GB" if number >= 1e9 else f"{number / 1e6:.1f} MB"

@@ -53,7 +53,7 @@ class TokenModule(nn.Module):
         return mean
 
 
-class HiddenTokens(TokenModule):
+class _HiddenTokens(TokenModule):
     """The last hidden states of a text model, without those of special tokens (which include masks of removed words).
 
     Args:
@@ -76,7 +76,7 @@ class HiddenTokens(TokenModule):
         return nn.functional.normalize(states, dim=-1), there
 
 
-class FunctionTokens(TokenModule):
+class _FunctionTokens(TokenModule):
     """A function from texts, or from pictures, to one array ``[tokens, d]`` for each."""
 
     def __init__(self, function: FunctionModule, naming: Any = None) -> None:
@@ -154,7 +154,7 @@ class MaxSimScores(nn.Module):
 
 
 def _affordable(source: TokenModule, inputs: Any) -> int:
-    count: int = source.affordable(inputs) if isinstance(source, FunctionTokens) else len(inputs)
+    count: int = source.affordable(inputs) if isinstance(source, _FunctionTokens) else len(inputs)
     return count
 
 
@@ -188,7 +188,7 @@ def late_interaction(encoder: Encoder) -> Encoder:
         places = tokenize.places("a")[1]
         special = [number for number, place in zip(tokenize("a"), places, strict=True) if place is None]
         special += [own for own in (getattr(tokenize, "mask", None), getattr(tokenize, "pad", None)) if own is not None]
-    return around(encoder, HiddenTokens(module, special))
+    return around(encoder, _HiddenTokens(module, special))
 
 
 def token_vectors(encoder: Encoder, prepared: Tensor) -> Tensor:
@@ -205,7 +205,7 @@ def token_names(encoder: Encoder, prepared: Tensor, text: str | None) -> list[st
     inputs: Any = encoder.inputs
     with torch.no_grad():
         names: list[str] = module.names(encoder.collate([prepared]), encoder)
-    if isinstance(module, HiddenTokens) and text is not None:
+    if isinstance(module, _HiddenTokens) and text is not None:
         ids, places = inputs.places(text)
         special = set(module.special.tolist())
         pairs = [
@@ -240,7 +240,7 @@ def late_function_encoder(
         by_role, name, batch_size=batch_size, parallel=parallel, max_calls=max_calls, check=_matrices, noun=NOUN
     )
     function = FunctionModule(calls, partial(text_item, pieces, embed_query is not None), embed)
-    encoder = TextEncoder(FunctionTokens(function, names), pieces, limit=UNLIMITED, name=name)
+    encoder = TextEncoder(_FunctionTokens(function, names), pieces, limit=UNLIMITED, name=name)
     encoder._weights.recognisable = name is not None
     return encoder
 
@@ -258,7 +258,7 @@ def late_picture_encoder(
     calls = FunctionCalls(
         embed, name, batch_size=batch_size, parallel=parallel, max_calls=max_calls, check=_matrices, noun=NOUN
     )
-    encoder = Encoder(FunctionTokens(FunctionModule(calls, picture_item, embed)), inputs=Pictures(any_shape=True), name=name)
+    encoder = Encoder(_FunctionTokens(FunctionModule(calls, picture_item, embed)), inputs=Pictures(any_shape=True), name=name)
     encoder._weights.recognisable = name is not None
     return encoder
 

@@ -22,11 +22,11 @@ from cocoax.encoders.encoder import Encoder
 from cocoax.encoders.folding import agree
 from cocoax.encoders.forward import locked
 
-_KNOWN: WeakKeyDictionary[Encoder, dict[torch.Size, Patches]] = WeakKeyDictionary()
+_KNOWN: WeakKeyDictionary[Encoder, dict[torch.Size, _Patches]] = WeakKeyDictionary()
 
 
 @dataclass(frozen=True, eq=False)
-class Patches:
+class _Patches:
     """How an encoder cuts pictures of one size into patches.
 
     Attributes:
@@ -52,7 +52,7 @@ class Patches:
         return self.grid[0] * self.grid[1]
 
 
-def patches_of(encoder: Encoder, picture: Tensor) -> Patches:
+def patches_of(encoder: Encoder, picture: Tensor) -> _Patches:
     """Return how an encoder cuts a picture ``[C, H, W]`` into patches; raise if its tokens cannot be dropped.
 
     This is checked by forward passes with permuted tokens, which must give the same representation.
@@ -63,7 +63,7 @@ def patches_of(encoder: Encoder, picture: Tensor) -> Patches:
     return known[picture.shape]
 
 
-def without_patches(encoder: Encoder, patches: Patches) -> Encoder:
+def without_patches(encoder: Encoder, patches: _Patches) -> Encoder:
     """Return the encoder that also takes a picture with a mask as last channel, ``[C + 1, H, W]``, and drops masked patches.
 
     If no token is left, neither of a patch nor a class token, the representation is that of a picture of zeros.
@@ -79,7 +79,7 @@ def without_patches(encoder: Encoder, patches: Patches) -> Encoder:
 class Shortened(nn.Module):
     """Representations of pictures with masks ``[n, C + 1, H, W]``; pictures with equally many patches form a batch."""
 
-    def __init__(self, encoder: Encoder, patches: Patches) -> None:
+    def __init__(self, encoder: Encoder, patches: _Patches) -> None:
         super().__init__()
         self.owner = encoder.owner  # whose device and precision are those of this
         self.encode = encoder.__call__
@@ -127,7 +127,7 @@ def _tokens(owner: nn.Module | None, block: nn.Module, change: Callable[[Tensor]
 # --- finding them ---------------------------------------------------------------------------------------------------------
 
 
-def _found(encoder: Encoder, picture: Tensor) -> Patches:
+def _found(encoder: Encoder, picture: Tensor) -> _Patches:
     owner = encoder.owner
     if owner is None:
         _refuse(encoder, "is a function, whose layers cannot be seen")
@@ -142,7 +142,7 @@ def _found(encoder: Encoder, picture: Tensor) -> Patches:
         if tokens < rows * columns:
             _refuse(encoder, "has no blocks that take one token for each patch")
         height, width = convolution.kernel_size
-        found = Patches((height, width), (rows, columns), convolution.in_channels, tokens - rows * columns, False, block)
+        found = _Patches((height, width), (rows, columns), convolution.in_channels, tokens - rows * columns, False, block)
         if not all(_same_in(order, encoder, found, batch, expected) for order in _orders(found.count)):
             _refuse(
                 encoder,
@@ -204,7 +204,7 @@ def _orders(count: int) -> Iterator[Tensor]:
         yield torch.randperm(count, generator=torch.Generator().manual_seed(seed))
 
 
-def _same_in(order: Tensor, encoder: Encoder, patches: Patches, batch: Tensor, expected: Tensor) -> bool:
+def _same_in(order: Tensor, encoder: Encoder, patches: _Patches, batch: Tensor, expected: Tensor) -> bool:
     at = torch.cat([torch.arange(patches.before), patches.before + order])
     try:
         with _tokens(encoder.owner, patches.block, lambda tokens: tokens[:, at.to(tokens.device)]):
@@ -213,7 +213,7 @@ def _same_in(order: Tensor, encoder: Encoder, patches: Patches, batch: Tensor, e
         return False
 
 
-def _finite_alone(encoder: Encoder, patches: Patches, batch: Tensor) -> bool:
+def _finite_alone(encoder: Encoder, patches: _Patches, batch: Tensor) -> bool:
     """Whether the tokens that come before those of patches make a representation by themselves."""
     try:
         with _tokens(encoder.owner, patches.block, lambda tokens: tokens[:, : patches.before]):

@@ -46,21 +46,21 @@ class Reranker(TextEncoder):
         parallel: int = 1,
         max_calls: int | None = None,
     ) -> None:
-        function = score_function_of(score)
+        function = _score_function_of(score)
         if function is None:
             raise TypeError(f"A reranker must be a function of a list of pairs. Got {type(score).__name__} instead.")
         owner = getattr(function, "__self__", None)
         own_name = name or type(score if owner is None else owner).__name__
         if name is None and isinstance(owner, nn.Module):
             name = f"reranker {WeightsDigest(owner, None)()}"
-        pieces = PairTokenizer(filler)
+        pieces = _PairTokenizer(filler)
         calls = FunctionCalls(
             function,
             name,
             batch_size=batch_size,
             parallel=parallel,
             max_calls=max_calls,
-            check=scores_of,
+            check=_scores_of,
             noun="reranker",
         )
         module = FunctionModule(calls, pieces.item, function)
@@ -68,7 +68,7 @@ class Reranker(TextEncoder):
         self.name = own_name[:60]
 
 
-def score_function_of(score: Any) -> Callable[[Pairs], Any] | None:
+def _score_function_of(score: Any) -> Callable[[Pairs], Any] | None:
     """Return the function of pairs that an object is or has; None if there is none."""
     found = next((found for name in _METHODS if callable(found := getattr(score, name, None))), None)
     return found if found is not None else score if callable(score) else None
@@ -76,7 +76,7 @@ def score_function_of(score: Any) -> Callable[[Pairs], Any] | None:
 
 def is_cross_encoder(model: Any) -> bool:
     """Whether it is a cross-encoder of sentence-transformers or LangChain; neither package is imported for it."""
-    return any("CrossEncoder" in kind.__name__ for kind in type(model).__mro__) and score_function_of(model) is not None
+    return any("CrossEncoder" in kind.__name__ for kind in type(model).__mro__) and _score_function_of(model) is not None
 
 
 def joint_text(query: str, document: str) -> str:
@@ -84,7 +84,7 @@ def joint_text(query: str, document: str) -> str:
     return f"{query.replace(SEPARATOR, ' ')}{SEPARATOR}{document.replace(SEPARATOR, ' ')}"
 
 
-class PairTokenizer(PieceTokenizer):
+class _PairTokenizer(PieceTokenizer):
     """Cuts both sides of a pair into words; the piece between them is never removed."""
 
     between = 3
@@ -111,7 +111,7 @@ class PairTokenizer(PieceTokenizer):
         return joint_text(*pair), pair
 
 
-def scores_of(output: Any, count: int) -> Sequence[np.ndarray]:
+def _scores_of(output: Any, count: int) -> Sequence[np.ndarray]:
     """Return what a reranker gave as one array ``[1]`` for each pair; raise if it is anything else."""
     try:
         scores = np.asarray(output.detach().cpu() if isinstance(output, Tensor) else output, dtype=np.float32)

@@ -39,7 +39,7 @@ class Groups:
     sums: bool = False
 
 
-class NoDenseGroupsError(ValueError):
+class _NoDenseGroupsError(ValueError):
     """Raised where no vectors are dense enough to be a group."""
 
 
@@ -107,7 +107,7 @@ class HdbscanGroups(Grouping):
             found = HDBSCAN(min_cluster_size=size, min_samples=_MIN_DENSE_VECTORS, copy=True).fit(flat).labels_
         sizes = np.bincount(found[found >= 0]) if (found >= 0).any() else np.zeros(0, int)
         if not len(sizes):
-            raise NoDenseGroupsError(
+            raise _NoDenseGroupsError(
                 f"HDBSCAN finds no dense groups among {len(vectors)} vectors; use method='kmeans', which always divides them."
             )
         places = {old: new for new, old in enumerate(np.argsort(-sizes, kind="stable")[:count])}
@@ -203,7 +203,7 @@ def stability(
             continue
         try:
             new = grouping.fit(vectors[drawn], asked, seed + time, starts=3).labels
-        except NoDenseGroupsError:
+        except _NoDenseGroupsError:
             new = np.full(len(drawn), -1)
         old = groups.labels[drawn]
         for group in np.unique(old[old >= 0]):

@@ -112,7 +112,7 @@ class Collection(ABC):
         return np.arange(count) if count <= MAX_INPUTS else np.sort(stream(seed, 8).choice(count, MAX_INPUTS, replace=False))
 
 
-class InputSource(Collection):
+class _InputSource(Collection):
     """Inputs that a user holds, with their encoder."""
 
     def __init__(self, encoder: Encoder, inputs: Any, similarity: str | Similarity, method: RemovalMethod | None) -> None:
@@ -213,7 +213,7 @@ class InputSource(Collection):
         return [self.encoder.explicand(self.items[number]).display.small() for number in numbers]
 
 
-class IndexSource(Collection):
+class _IndexSource(Collection):
     """The rows of an index."""
 
     def __init__(self, index: Index, encoder: Encoder | None) -> None:
@@ -295,7 +295,7 @@ def collection_of(
     """Return inputs, or an index, as what corpora are looked for in."""
     module = sys.modules.get("cocoax.survey.index")  # who has an index has imported it
     if module is not None and isinstance(inputs, module.Index):
-        return IndexSource(inputs, encoder)
+        return _IndexSource(inputs, encoder)
     if encoder is None:
         raise ValueError("Only an index knows its encoder; pass the encoder of these inputs.")
-    return InputSource(encoder, inputs, similarity, method)
+    return _InputSource(encoder, inputs, similarity, method)

@@ -85,7 +85,7 @@ class Counterfactual(ResultList[Flip]):
 
     def __repr__(self) -> str:
         best = self.flips[0]
-        return f"Counterfactual({self.question!r}: {len(best)} changes, {self.score:+.3f} → {signed(best.score)})"
+        return f"Counterfactual({self.question!r}: {len(best)} changes, {self.score:+.3f} → {_signed(best.score)})"
 
     @property
     def changes(self) -> tuple[Change, ...]:
@@ -113,7 +113,7 @@ class Counterfactual(ResultList[Flip]):
     def _words(self, flip: Flip) -> str:
         changed = f"{len(flip)} of {len(flip.choice)} {flip.exchange.noun}s"
         known = "" if flip.irreducible else " (found, not minimal: some of them may be enough)"
-        return f"Changing {changed}{known} makes it {signed(flip.score)}: {'; '.join(flip.exchange.findings(flip.choice))}."
+        return f"Changing {changed}{known} makes it {_signed(flip.score)}: {'; '.join(flip.exchange.findings(flip.choice))}."
 
     def facts(self) -> dict[str, Any]:
         """Return the scores and all changes."""
@@ -143,7 +143,7 @@ class Counterfactual(ResultList[Flip]):
         tiles: list[View] = []
         for flip in self.flips:
             changed = f"{len(flip)} of {len(flip.choice)} {flip.exchange.noun}s change"
-            titles = (f"score {self.score:+.3f}", changed, f"score {signed(flip.score)}")
+            titles = (f"score {self.score:+.3f}", changed, f"score {_signed(flip.score)}")
             tiles += flip.exchange.views(flip.choice, titles)
         return [Gallery(tuple(tiles), 3, inches=3.4, title=self.title)]
 
@@ -157,7 +157,7 @@ def check_above(name: str, score: float) -> None:
         )
 
 
-def signed(score: float) -> str:
+def _signed(score: float) -> str:
     """Return a score with its sign, which rounding to three decimals may hide."""
     return f"{score:+.3f}" if abs(score) >= 0.0005 else f"{score:+.1e}"
 

@@ -52,14 +52,14 @@ _KINDS = (
 
 
 @dataclass(frozen=True)
-class Word:
+class _Word:
     """A word in the name of a corpus, and its weight in the sum."""
 
     word: str
     weight: float
 
 
-def combine(direction: np.ndarray, vocabulary: np.ndarray, words: Sequence[str], most: int = _MAX_WORDS) -> tuple[Word, ...]:
+def combine(direction: np.ndarray, vocabulary: np.ndarray, words: Sequence[str], most: int = _MAX_WORDS) -> tuple[_Word, ...]:
     """Return the sparse non-negative combination of words closest to a direction ``[d]``, largest weight first.
 
     Words ``[v, d]`` enter in the order of the non-negative lasso (least angle regression) until there are ``most``; their
@@ -79,10 +79,10 @@ def combine(direction: np.ndarray, vocabulary: np.ndarray, words: Sequence[str],
         return ()
     weights, _ = nnls(rows[chosen].T, unit)
     order = np.argsort(-weights, kind="stable")[:most]
-    return tuple(Word(words[chosen[place]], float(weights[place])) for place in order if weights[place] >= _MIN_WEIGHT)
+    return tuple(_Word(words[chosen[place]], float(weights[place])) for place in order if weights[place] >= _MIN_WEIGHT)
 
 
-def name_corpora(collection: Collection, directions: Sequence[np.ndarray], vocabulary: Any = None) -> list[tuple[Word, ...]]:
+def name_corpora(collection: Collection, directions: Sequence[np.ndarray], vocabulary: Any = None) -> list[tuple[_Word, ...]]:
     """Return words for each direction ``[d]`` of the feature space; none where the encoder has no text tower."""
     encoder = collection.encoder
     tower: Encoder | None = getattr(encoder, "text", None)
@@ -151,7 +151,7 @@ class FoundCorpus:
     reference: Reference
     members: np.ndarray = field(repr=False)
     stability: float | None
-    words: tuple[Word, ...] = ()
+    words: tuple[_Word, ...] = ()
 
     def __repr__(self) -> str:
         return f"FoundCorpus({self.number}, {self.name!r}, {len(self.members)} inputs, stability {self.how_stable})"

@@ -27,7 +27,7 @@ from cocoax.similarity import LinearSimilarity, get_similarity
 from cocoax.spaces import same_space
 
 
-def numbered(labels: Sequence[str]) -> tuple[str, ...]:
+def _numbered(labels: Sequence[str]) -> tuple[str, ...]:
     """Return labels with their place, from 1, where several are the same."""
     often = Counter(labels)
     return tuple(label if often[label] == 1 else f"{label} {place}" for place, label in enumerate(labels, 1))
@@ -53,7 +53,7 @@ class Members:
         """What to call each."""
         if self.reference is not None:
             return tuple(f"{self.reference.name} {number + 1}" for number in range(len(self)))
-        return numbered([self.encoder.inputs.label(item) for item in self.items])
+        return _numbered([self.encoder.inputs.label(item) for item in self.items])
 
     @cached_property
     def representations(self) -> Tensor:
@@ -262,7 +262,7 @@ class Contribution(ExampleMethod):
         directions = similarity.features(members.stacked()) * members.shares[:, None]
         parts = (vectors.values.double() - vectors.neutral.double()).flatten(0, -2) @ directions.T
         labels = torch.arange(parts.shape[0]).view(vectors.values.shape[:-1])
-        return replace(result, parts=parts.T, part_names=numbered(names_of(labels, explicand.display)))
+        return replace(result, parts=parts.T, part_names=_numbered(names_of(labels, explicand.display)))
 
 
 def _check_run(run: Run, encoder: Encoder, explicand: Explicand) -> None:

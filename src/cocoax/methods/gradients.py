@@ -146,18 +146,18 @@ def check_one_baseline(masked: MaskedEncoder, method: Method) -> None:
         )
 
 
-def noise_at(explicand: Explicand, seed: int, rows: slice) -> Tensor:
+def _noise_at(explicand: Explicand, seed: int, rows: slice) -> Tensor:
     """Return standard normal noise for some points, in units of the preprocessed input, or of the spread of embeddings."""
     noise = torch.stack([normal(seed, row, tuple(explicand.tensor.shape)) for row in range(rows.start, rows.stop)])
     return noise if explicand.scale is None else noise * explicand.scale
 
 
-def noisy_gradients(explicand: Explicand, baseline: Tensor, seed: int) -> Tensor:
+def _noisy_gradients(explicand: Explicand, baseline: Tensor, seed: int) -> Tensor:
     """Return the map of noise in place of gradients, times explicand minus baseline: a chance level."""
     return explicand.per_feature(normal(seed, 0, tuple(explicand.tensor.shape)) * (explicand.tensor - baseline))
 
 
-def slope(explicand: Explicand, baseline: Tensor) -> Tensor:
+def _slope(explicand: Explicand, baseline: Tensor) -> Tensor:
     """Return the factor of methods that take the gradient as it is.
 
     Embeddings have no axes of their own (and where they are normalised their gradients sum to zero), so the slope of a word
@@ -342,7 +342,7 @@ class VanillaGradients(GradientMethod):
 
     def points(self, explicand: Explicand, baseline: Tensor, rows: slice) -> Points:
         """Return the explicand."""
-        return Points(explicand.tensor[None], slope(explicand, baseline))
+        return Points(explicand.tensor[None], _slope(explicand, baseline))
 
 
 # --- smoothgrad -------------------------------------------------------------------------------------------------------------
@@ -371,8 +371,8 @@ class SmoothGrad(GradientMethod):
 
     def points(self, explicand: Explicand, baseline: Tensor, rows: slice) -> Points:
         """Return noisy copies."""
-        noise = noise_at(explicand, self.seed, rows)
-        return Points(explicand.tensor + self.noise * noise, slope(explicand, baseline))
+        noise = _noise_at(explicand, self.seed, rows)
+        return Points(explicand.tensor + self.noise * noise, _slope(explicand, baseline))
 
 
 # --- integrated gradients ---------------------------------------------------------------------------------------------------
@@ -417,7 +417,7 @@ class IntegratedGradients(GradientMethod):
 
     def chance(self, explicand: Explicand, baseline: Tensor, seed: int = 0) -> Tensor:
         """Return the map of gradients that are noise."""
-        return noisy_gradients(explicand, baseline, seed)
+        return _noisy_gradients(explicand, baseline, seed)
 
 
 # --- gradient shap ----------------------------------------------------------------------------------------------------------
@@ -448,7 +448,7 @@ class GradientShap(GradientMethod):
     def draws(self, explicand: Explicand, rows: slice) -> tuple[Tensor, Tensor]:
         """Return the noise ε ``[n, C, ...]`` and the positions α ``[n]`` of some samples."""
         alphas = stream(self.seed).random(self.samples, dtype="float32")
-        return self.noise * noise_at(explicand, self.seed, rows), torch.from_numpy(alphas[rows])
+        return self.noise * _noise_at(explicand, self.seed, rows), torch.from_numpy(alphas[rows])
 
     def points(self, explicand: Explicand, baseline: Tensor, rows: slice) -> Points:
         """Return points between the baseline and the noisy explicand."""
@@ -458,7 +458,7 @@ class GradientShap(GradientMethod):
 
     def chance(self, explicand: Explicand, baseline: Tensor, seed: int = 0) -> Tensor:
         """Return the map of gradients that are noise."""
-        return noisy_gradients(explicand, baseline, seed)
+        return _noisy_gradients(explicand, baseline, seed)
 
 
 # --- expected gradients -----------------------------------------------------------------------------------------------------

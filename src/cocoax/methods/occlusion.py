@@ -30,7 +30,7 @@ class Occlusion(RemovalMethod):
     window: int | tuple[int, int] | None = None
     stride: int | tuple[int, int] | None = None
 
-    def draw(self, shape: tuple[int, ...], count: int | None = None) -> Windows:
+    def draw(self, shape: tuple[int, ...], count: int | None = None) -> _Windows:
         """Return every window, row by row; the last ones are cut off by the border."""
         if len(shape) == 1:
             return self._over_list(shape[0], count)
@@ -60,9 +60,9 @@ class Occlusion(RemovalMethod):
         corners = torch.cartesian_prod(tops, lefts).reshape(-1, 2)
         if count is not None and count > len(corners):
             raise ValueError(f"Occlusion has {len(corners)} windows and all of them are there; it cannot be extended.")
-        return Windows(height, width, corners[:count], torch.tensor(window))
+        return _Windows(height, width, corners[:count], torch.tensor(window))
 
-    def _over_list(self, features: int, count: int | None) -> Windows:
+    def _over_list(self, features: int, count: int | None) -> _Windows:
         """Return every stretch of ``window`` features."""
         window = 1 if self.window is None else self.window
         stride = -(-window // 2) if self.stride is None and isinstance(window, int) else self.stride
@@ -74,7 +74,7 @@ class Occlusion(RemovalMethod):
             raise ValueError(f"A window of {window} is larger than the {features} words or columns that there are.")
         return replace(self, window=(1, window), stride=(1, stride)).draw((1, features), count)
 
-    def restore(self, shape: tuple[int, ...], tensors: dict[str, Tensor]) -> Windows:
+    def restore(self, shape: tuple[int, ...], tensors: dict[str, Tensor]) -> _Windows:
         """Return windows as saved."""
         height, width = (1, *shape)[-2:]
         corners, size = tensors["corners"], tensors["size"]
@@ -82,9 +82,9 @@ class Occlusion(RemovalMethod):
             raise ValueError(
                 f"Windows at {list(corners.shape)} of size {list(size.shape)} do not fit an input of {list(shape)}."
             )
-        return Windows(height, width, corners, size)
+        return _Windows(height, width, corners, size)
 
-    def estimate(self, masks: Windows, scores: Tensor, anchors: Tensor) -> Estimate:
+    def estimate(self, masks: _Windows, scores: Tensor, anchors: Tensor) -> Estimate:
         """Return the mean drop over the windows that cover each pixel."""
         drops = (anchors[0] - scores).double()
         total = torch.zeros(scores.shape[1], masks.height, masks.width, dtype=torch.float64)
@@ -99,7 +99,7 @@ class Occlusion(RemovalMethod):
 
 
 @dataclass(frozen=True, eq=False)
-class Windows:
+class _Windows:
     """Windows of one ``size [2]`` at ``corners [n, 2]`` (top, left)."""
 
     height: int

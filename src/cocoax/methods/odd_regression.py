@@ -94,7 +94,7 @@ class Prior:
         """Return the covariance of the products of two lists of coalitions, ``[n, k]``."""
         total = (_products(signs, self._triples_of) * self.triples) @ _products(others, self._triples_of).T
         for weights, factors in self._kernels:
-            kernels = product_kernels(signs, others, weights, max(factors, default=0))
+            kernels = _product_kernels(signs, others, weights, max(factors, default=0))
             for order, factor in factors.items():
                 total.add_(kernels[order], alpha=factor)
         return total
@@ -140,7 +140,7 @@ def _products(signs: Tensor, triples: Tensor) -> Tensor:
     return signs[:, first] * signs[:, second] * signs[:, third]
 
 
-def product_kernels(signs: Tensor, others: Tensor, weights: Tensor, highest: int) -> list[Any]:
+def _product_kernels(signs: Tensor, others: Tensor, weights: Tensor, highest: int) -> list[Any]:
     """Return by order the sums over sets A of players of Π_{i in A} weight_i z_i z'_i, ``[n, k]``.
 
     They are elementary symmetric polynomials, by Newton's identities from sums of powers. In sums of even powers signs cancel
@@ -223,7 +223,7 @@ class _Learning:
         for number in steps:
             if number % _LAGGING == 0:
                 prior = self.prior()
-                kernels = product_kernels(signs, signs, prior.relevance, max(prior.higher, default=0))
+                kernels = _product_kernels(signs, signs, prior.relevance, max(prior.higher, default=0))
                 higher = {str(order): kernels[order] / _sum_of_products(prior.relevance, order) for order in prior.higher}
             self._step(signs, products, relative, higher, odd, outputs, number >= _FIRST)
 
@@ -311,7 +311,7 @@ def learn_prior(bits: Tensor, odd: Tensor) -> Prior:
 
 
 @dataclass(frozen=True, eq=False)
-class Precision:
+class _Precision:
     """The inverse of the covariance of odd parts, ``[n, n]``, as a product with columns.
 
     The first pairs and the anchors are near: their covariance is inverted as it is. The others are far: they are predicted
@@ -340,7 +340,7 @@ class Precision:
         back = torch.zeros_like(solved)
         for rows, covariance in self._far_blocks():
             back += covariance.T @ scaled[rows]
-        return join(solved - self.inverse @ back, scaled)
+        return _join(solved - self.inverse @ back, scaled)
 
     def predict(self, solved: Tensor) -> Tensor:
         """Return the prediction of the far ones, ``[far, k]``, from the inverse times the near ones."""
@@ -357,7 +357,7 @@ class Precision:
         near = self.inverse.diagonal().clone()
         for rows, covariance in self._far_blocks():
             near += ((covariance @ self.inverse).square() / self.residual[rows, None]).sum(0)
-        return join(near, 1 / self.residual)
+        return _join(near, 1 / self.residual)
 
     def product_variance(self, matrix: Tensor) -> Tensor:
         """Return the variance of each row of a matrix ``[m, n]`` times the products of all pairs, far ones too: ``[m]``."""
@@ -379,7 +379,7 @@ class Precision:
             yield rows, self.prior.covariance(far[rows], near)
 
 
-def join(near: Tensor, far: Tensor) -> Tensor:
+def _join(near: Tensor, far: Tensor) -> Tensor:
     """Return the rows of near and far in their order: the anchors, the last of the near, come last."""
     return torch.cat([near[:-1], far, near[-1:]])
 
@@ -402,7 +402,7 @@ class OddRegression:
 
     matrix: Tensor
     variance: Tensor
-    inverse: Precision | None
+    inverse: _Precision | None
     regression: Tensor
     solution: Tensor
 
@@ -468,7 +468,7 @@ def odd_regression(bits: Tensor, prior: Prior | None = None) -> OddRegression:
     towards = prior.value_covariance(signs) + own * residual[:, None]
     near = inverse.split(towards)[0]
     far = inverse.predict(inverse.inverse @ near) + inverse.split(own)[1] * inverse.residual[:, None]
-    joined = join(near, far)
+    joined = _join(near, far)
     regression = inverse.times(signs)
     solution = torch.linalg.inv(signs.T @ regression + (1 / prior.singles).diag())
     missing = 2 * torch.eye(players, dtype=torch.float64) - joined.T @ regression
@@ -490,7 +490,7 @@ def _design(bits: Tensor) -> tuple[Tensor, Tensor]:
     return 2 * bits.double() - 1, relative
 
 
-def _precision(signs: Tensor, residual: Tensor, prior: Prior) -> Precision:
+def _precision(signs: Tensor, residual: Tensor, prior: Prior) -> _Precision:
     """Return the inverse of the covariance of odd parts with these variances of residuals."""
     few = min(len(signs) - 1, _DENSE)
     near = torch.cat([signs[:few], signs[-1:]])
@@ -503,7 +503,7 @@ def _precision(signs: Tensor, residual: Tensor, prior: Prior) -> Precision:
         total = float(products[0, 0])
         unexplained = total - float(((some @ inverse) * some).sum(1).mean())
         own = own * (1 + max(unexplained, 0.0) / prior.residual)
-    return Precision(signs, inverse, own, prior, None if len(own) else products)
+    return _Precision(signs, inverse, own, prior, None if len(own) else products)
 
 
 def pairs_of_size(players: int) -> np.ndarray:

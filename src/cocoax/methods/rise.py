@@ -57,7 +57,7 @@ def efficient_estimate(masks: AnyMasks, y: Tensor) -> Estimate:
     # model_f - s' (m - p). What is independent is the sum of the two.
     models = _models(masks, fit)
     if isinstance(masks, BitMasks):
-        sums = cross_fitted(_kept(masks, fit), fit.residuals, fit.fold, models.flatten(2))
+        sums = _cross_fitted(_kept(masks, fit), fit.residuals, fit.fold, models.flatten(2))
         return Estimate((sums.values + neutral[:, None])[:, None], sums.standard_error[:, None], neutral)
     units, firsts, fold = masks.units, masks.firsts, fit.fold[masks.units.rows]
     s = units.differences(fit.residuals) / p
@@ -75,7 +75,7 @@ def efficient_estimate(masks: AnyMasks, y: Tensor) -> Estimate:
     return Estimate(relative + neutral[:, None, None], error, neutral)
 
 
-def effects_and_scatter(masks: BitMasks | PooledMasks, y: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
+def _effects_and_scatter(masks: BitMasks | PooledMasks, y: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
     """Return Cov(y, m) / p(1-p) for scores ``y [n, k]``, ``[k, *cells]``, and factors of its error, of one fit.
 
     As the efficient estimate: what a linear model of the masks explains is known exactly, and each sample corrects a model
@@ -94,7 +94,7 @@ def effects_and_scatter(masks: BitMasks | PooledMasks, y: Tensor) -> tuple[Tenso
     return (model + differences.T @ x).view(shape), (x, differences)
 
 
-def paper_deviations(masks: AnyMasks, y: Tensor, signs: Callable[[int], Tensor]) -> Tensor:
+def _paper_deviations(masks: AnyMasks, y: Tensor, signs: Callable[[int], Tensor]) -> Tensor:
     """Return random sums of the samples' contributions to the published map, minus their mean."""
     n, p = len(y), masks.keep
     mean = masks.weighted_sum(y) / (n * p)
@@ -103,7 +103,7 @@ def paper_deviations(masks: AnyMasks, y: Tensor, signs: Callable[[int], Tensor])
     return deviations
 
 
-def efficient_deviations(masks: AnyMasks, y: Tensor, signs: Callable[[int], Tensor]) -> Tensor:
+def _efficient_deviations(masks: AnyMasks, y: Tensor, signs: Callable[[int], Tensor]) -> Tensor:
     """Return random sums of what units contribute to the efficient map, minus their mean."""
     fit = masks.controls.fit(y)
     models, units, p = _models(masks, fit), masks.units, masks.keep
@@ -112,7 +112,7 @@ def efficient_deviations(masks: AnyMasks, y: Tensor, signs: Callable[[int], Tens
     # One widening for all targets, since they are not known yet: that of a typical direction.
     if isinstance(masks, BitMasks):
         x = _kept(masks, fit)
-        wider = float(cross_fitted(x, differences, fold, models.flatten(2)).wider.mean())
+        wider = float(_cross_fitted(x, differences, fold, models.flatten(2)).wider.mean())
 
         def summed(weights: Tensor) -> Tensor:
             return (weights.T @ x)[:, None]
@@ -135,7 +135,7 @@ def efficient_deviations(masks: AnyMasks, y: Tensor, signs: Callable[[int], Tens
 
 
 @dataclass(frozen=True, eq=False)
-class CrossFitted:
+class _CrossFitted:
     """Means ``values [k, m]`` of contributions, and their errors: ``plain`` ones, times ``wider [k, 1]`` for few samples."""
 
     values: Tensor
@@ -148,7 +148,7 @@ class CrossFitted:
         return self.plain * self.wider
 
 
-def cross_fitted(x: Tensor, residuals: Tensor, fold: Tensor, models: Tensor) -> CrossFitted:
+def _cross_fitted(x: Tensor, residuals: Tensor, fold: Tensor, models: Tensor) -> _CrossFitted:
     """Return the means of what samples contribute, model_f + r_i x_i for sample i of fold f.
 
     ``x [n, m]``, ``residuals [n, k]``, ``models [folds, k, m]``.
@@ -164,10 +164,10 @@ def cross_fitted(x: Tensor, residuals: Tensor, fold: Tensor, models: Tensor) -> 
     apart = models - values
     squares = (second + apart * (2 * first + counts * apart)).sum(0).clamp(min=0)
     fourths = (fourth + apart * (4 * third + apart * (6 * second + apart * (4 * first + counts * apart)))).sum(0)
-    return CrossFitted(values, _standard_error(squares, n, n), _wider(squares, fourths, n))
+    return _CrossFitted(values, _standard_error(squares, n, n), _wider(squares, fourths, n))
 
 
-def widening(x: Tensor, r: Tensor) -> float:
+def _widening(x: Tensor, r: Tensor) -> float:
     """Return how much wider errors are than contributions ``x [n, m]`` times ``r [n, k]`` say, on average."""
     squares, fourths = (r.pow(power).T @ x.pow(power) for power in (2, 4))
     return float(_wider(squares, fourths, len(x)).mean()) if len(x) else 1.0
@@ -406,18 +406,18 @@ class Rise(RemovalMethod):
     ) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
         """Return both, whatever the estimator by the efficient one."""
         self._check_length(masks, 2 * FOLDS)
-        return effects_and_scatter(masks, scores.double())
+        return _effects_and_scatter(masks, scores.double())
 
     def widening(self, x: Tensor, r: Tensor) -> float:
         """Return how much wider errors are by the kurtosis of what samples contribute."""
-        return widening(x, r)
+        return _widening(x, r)
 
     def deviations(self, masks: AnyMasks, scores: Tensor, anchors: Tensor, signs: Callable[[int], Tensor]) -> Tensor | None:
         """Return random sums of the samples' contributions, minus their mean."""
         y = scores.double()
         if isinstance(masks, BitMasks) and masks.complete:
             return torch.zeros(1, y.shape[1], 1, masks.bits.shape[1], dtype=torch.float64)
-        return paper_deviations(masks, y, signs) if self.estimator == "paper" else efficient_deviations(masks, y, signs)
+        return _paper_deviations(masks, y, signs) if self.estimator == "paper" else _efficient_deviations(masks, y, signs)
 
     def more(self, run: Run, targets: Sequence[Target]) -> int:
         """Return enough, by the error so far, to come within the tolerance; the run says why it stopped."""

@@ -59,7 +59,7 @@ _LAYOUT = Layout(
 )
 
 
-class Checkpoint(Protocol):
+class _Checkpoint(Protocol):
     """Where a run notes what it has encoded while it is made, so that not all is lost if its process is killed."""
 
     def earlier(self, masks: Masks) -> Tensor | None:
@@ -118,7 +118,7 @@ class Run:
     space: str
     stopped: str = ""
     rounding: float = ROUNDING
-    checkpoint: Checkpoint | None = field(default=None, repr=False)
+    checkpoint: _Checkpoint | None = field(default=None, repr=False)
     maker: weakref.ref[Encoder] | None = field(default=None, repr=False)
     expected: int = 0
 
@@ -130,7 +130,7 @@ class Run:
         explicand: Explicand,
         targets: Sequence[Target],
         progress: bool | None,
-        checkpoint: Checkpoint | None = None,
+        checkpoint: _Checkpoint | None = None,
     ) -> Self:
         """Encode everything that ``method`` asks for; the caller has identified the encoder."""
         method, explicand = method.choose_features(encoder, explicand)

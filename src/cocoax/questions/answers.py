@@ -218,7 +218,7 @@ PERMUTATIONS = 199
 LETTERS = 40  # texts of random letters
 
 
-def doubt(question: Question, corpus: Target, foil: Target | None) -> tuple[str, ...]:
+def _doubt(question: Question, corpus: Target, foil: Target | None) -> tuple[str, ...]:
     """Return a sentence if the encoder cannot tell the pictures of one side from those of the other, or not rightly.
 
     Nothing is said either where there is too little to tell, or nothing to test: captions are no examples of what they name.
@@ -241,7 +241,7 @@ def doubt(question: Question, corpus: Target, foil: Target | None) -> tuple[str,
     return (f"The encoder {finding}: AUC {telling}, where 0.5 is chance; what the map shows {shown} (see cocoax.knows).",)
 
 
-def unknown_words(question: Question, encoder: Encoder) -> tuple[str, ...]:
+def _unknown_words(question: Question, encoder: Encoder) -> tuple[str, ...]:
     """Return a sentence for each caption that has words which the encoder does not know."""
     captions = dict.fromkeys((*question.like.captions, *question.unlike.captions))
     return tuple(sentence for caption in captions if (sentence := encoder.text.inputs.unknown_words(caption)))
@@ -314,7 +314,7 @@ def ask(
         raise ValueError("There are 0 questions; ask at least one.")
     if method is not None:
         check_kind("The method", method, Method, "must be an attribution method, such as cocoax.Rise()")
-    asked = [_Asked(question, *question.parts(encoder), unknown_words(question, encoder)) for question in several]
+    asked = [_Asked(question, *question.parts(encoder), _unknown_words(question, encoder)) for question in several]
     letters = random_letters(encoder) if any(question.like.captions for question in several) else None
     targets = [each.target for each in asked]
     method = Rise() if method is None else method
@@ -356,7 +356,7 @@ class _Asked:
     @cached_property
     def doubts(self) -> tuple[str, ...]:
         """Why the encoder may not know what is asked, in sentences; empty if there is nothing to say."""
-        return (*self.unknown, *doubt(self.question, self.corpus, self.foil))
+        return (*self.unknown, *_doubt(self.question, self.corpus, self.foil))
 
     @cached_property
     def candidates(self) -> dict[str, _Candidate]:

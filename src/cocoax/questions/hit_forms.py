@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
-from cocoax.methods.method import INPUT_TYPES, Input
+from cocoax.methods.method import INPUT_TYPES
 
 _TEXTS = ("text", "page_content", "content", "document", "body", "chunk", "passage", "snippet", "title")
 _SCORES = ("score", "_score", "similarity", "_relevance_score", "relevance_score")
@@ -143,8 +143,3 @@ def _numbered(hits: Any, texts: Sequence[str]) -> list[SearchHit]:
 
 def _number(value: Any) -> float | None:
     return float(value) if isinstance(value, Real) and not isinstance(value, bool) else None
-
-
-def contents_of(hits: Sequence[SearchHit]) -> list[Input]:
-    """Return what was found."""
-    return [hit.content for hit in hits]

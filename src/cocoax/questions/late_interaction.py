@@ -129,8 +129,8 @@ class LateMatcher(Matcher):
             "others": tuple(scores[1:]),
             "rather_than": foil.name if foil else "",
             "measure": "maxsim",
-            "pairs": partial(token_interactions, run, names, scores[0]),
-            "exact": alignment(vectors, self._vectors(found.piece), names, found_names),
+            "pairs": partial(_token_interactions, run, names, scores[0]),
+            "exact": _alignment(vectors, self._vectors(found.piece), names, found_names),
         }
 
     @staticmethod
@@ -144,14 +144,14 @@ def _tokens_of(piece: Piece) -> TokenModule:
     return module
 
 
-def alignment(query: Tensor, document: Tensor, names: Sequence[str], found_names: Sequence[str]) -> Table:
+def _alignment(query: Tensor, document: Tensor, names: Sequence[str], found_names: Sequence[str]) -> Table:
     """Return the token that each token of the query found, and its similarity; these sum to the score."""
     best, places = (query.double() @ document.double().T).max(1)
     rows = zip(names, [found_names[place] for place in places.tolist()], best.tolist(), strict=True)
     return Table(("query token", "found", "similarity"), tuple(rows), title="What each token of the query found (exact)")
 
 
-def token_interactions(run: Run | NestedRun, names: Sequence[str], score: float) -> Interactions:
+def _token_interactions(run: Run | NestedRun, names: Sequence[str], score: float) -> Interactions:
     """Return what keeping a word of the document does to what each token of the query finds, ``[tokens, features]``.
 
     Of a document at two levels, by sentences.

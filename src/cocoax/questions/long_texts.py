@@ -151,13 +151,13 @@ def nested_run(
     chosen = (ranked[: budget.deep] + first).tolist()
     runs = {}
     for number in sorted(chosen):
-        inside = words_within(by_words, sentences.display.offsets[number])  # type: ignore[attr-defined]
+        inside = _words_within(by_words, sentences.display.offsets[number])  # type: ignore[attr-defined]
         if inside is not None:
             runs[number] = make(inside, Rise(samples=budget.each, seed=seed), targets)
     return NestedRun(whole, runs)
 
 
-def words_within(explicand: Explicand, span: tuple[int, int]) -> Explicand | None:
+def _words_within(explicand: Explicand, span: tuple[int, int]) -> Explicand | None:
     """Return a text of whose words only those within a span are features; None if there are fewer than two."""
     display: Any = explicand.display
     inside = [own for own in display.offsets if span[0] <= own[0] < span[1]]

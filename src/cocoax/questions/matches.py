@@ -42,7 +42,7 @@ SAMPLES = 500  # of inputs that are no texts
 
 
 @dataclass(frozen=True)
-class Settings:
+class _Settings:
     """How inputs are explained.
 
     Attributes:
@@ -85,7 +85,7 @@ def explain_text(
 
     One run gives the attribution and both of its parts; ``method`` and ``features`` are those of :func:`explain_match`.
     """
-    matcher = Matcher(Settings(method, features), get_similarity(similarity), progress)
+    matcher = Matcher(_Settings(method, features), get_similarity(similarity), progress)
     return matcher.side(Piece(encoder, text, text), corpus, foil)
 
 
@@ -126,9 +126,9 @@ def explain_match(
         progress: show a progress bar (``None``: when it takes long).
 
     """
-    settings = Settings(method, features, MATCH_BUDGET, max_tokens)
+    settings = _Settings(method, features, MATCH_BUDGET, max_tokens)
     check_encoder(encoder)
-    matcher = matcher_for(encoder, settings, similarity, progress)
+    matcher = _matcher_for(encoder, settings, similarity, progress)
     inputs = [read_hit(document).content, *(hit.content for hit in _as_hits(rather_than))]
     found, *others = matcher.found(encoder, query, encoder if document_encoder is None else document_encoder, inputs)
     foils = _distinct(found, others, "The document")
@@ -173,7 +173,7 @@ def explain_hits(
         progress: show a progress bar (``None``: when it takes long).
 
     """
-    settings = Settings(method, features, HIT_BUDGET, max_tokens)
+    settings = _Settings(method, features, HIT_BUDGET, max_tokens)
     if method is not None:
         advice = "must be one that removes features, such as cocoax.Rise(): hits are explained from its runs"
         check_kind("The 'method' parameter", method, RemovalMethod, advice)
@@ -181,7 +181,7 @@ def explain_hits(
     if not given:
         raise ValueError("There are 0 hits to explain; pass what the search found, best first.")
     check_encoder(encoder)
-    matcher = matcher_for(encoder, settings, similarity, progress)
+    matcher = _matcher_for(encoder, settings, similarity, progress)
     inputs = [hit.content for hit in [*given, *([] if rather_than is None else _as_hits(rather_than))]]
     every = matcher.found(encoder, query, encoder if document_encoder is None else document_encoder, inputs)
     found, others = every[: len(given)], every[len(given) :]
@@ -204,7 +204,9 @@ def explain_hits(
     return Hits(query, tuple(explained), encoder.name, _search_differs(given, explained))
 
 
-def matcher_for(encoder: Encoder, settings: Settings, similarity: str | Similarity | None, progress: bool | None) -> Matcher:
+def _matcher_for(
+    encoder: Encoder, settings: _Settings, similarity: str | Similarity | None, progress: bool | None
+) -> Matcher:
     """Return what explains matches by a similarity; that of the encoder if none is given."""
     if isinstance(encoder, Reranker):
         from cocoax.questions.rerankers import RerankerMatcher
@@ -277,7 +279,7 @@ class Foil:
 class Matcher:
     """The runs of a search, one for each distinct input, and the matches from them."""
 
-    def __init__(self, settings: Settings, measure: Similarity, progress: bool | None) -> None:
+    def __init__(self, settings: _Settings, measure: Similarity, progress: bool | None) -> None:
         self.settings, self.measure, self.progress = settings, measure, progress
         self._explicands: dict[Piece, tuple[Explicand, object]] = {}
         self._runs: dict[object, Run | NestedRun] = {}

@@ -101,7 +101,7 @@ class RerankerMatcher(Matcher):
             "others": tuple(other.score for other in others),
             "rather_than": foil.name if foil else "",
             "measure": "score",
-            "pairs": partial(joint_interactions, first, found.piece.content) if sampled else None,
+            "pairs": partial(_joint_interactions, first, found.piece.content) if sampled else None,
         }
 
 
@@ -178,14 +178,14 @@ def _difference(own: Attribution, other: Attribution, name: str) -> Attribution:
 # --- interactions ---------------------------------------------------------------------------------------------------------
 
 
-def joint_interactions(run: Run, text: str) -> Interactions:
+def _joint_interactions(run: Run, text: str) -> Interactions:
     """Return how features of the query and of the document interact in one game of both."""
     whole: Attribution = run.explain(_score_of_run(run))
     query, document = _sides(whole, text)
     count = len(query.values)
     masks, scores = run.masks, run.representations[:, 0].double()
     assert isinstance(masks, BitMasks)
-    values, sampled = pair_effects(masks, scores, count)
+    values, sampled = _pair_effects(masks, scores, count)
     sides = [PairSide(side.display, tuple(side.values.shape)) for side in (query, document)]
     return Interactions(values.float(), sides[0], sides[1], whole.score, sampled)
 
@@ -195,7 +195,7 @@ def _score_of_run(run: Run) -> Target:
     return similarity_to(one, "dot")
 
 
-def pair_effects(masks: BitMasks, y: Tensor, first: int) -> tuple[Tensor, tuple[Sampled, ...]]:
+def _pair_effects(masks: BitMasks, y: Tensor, first: int) -> tuple[Tensor, tuple[Sampled, ...]]:
     """Return the interactions of the first features with the others, from scores ``y [n]``, and how samples move them.
 
     With c = (m - p) / p(1 - p), the interaction of i and j is E[y cᵢ cⱼ]. What a kernel regression on single features and

@@ -6,12 +6,8 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from rich.text import Text
-
 from cocoax.methods import Attribution, Interactions
 from cocoax.results import top_regions
-from cocoax.show.terminal import coloured
-from cocoax.show.views import ColouredText
 
 MOST_REGIONS = 3
 
@@ -75,21 +71,6 @@ def pairs_of(interactions: Interactions, count: int = 5) -> list[dict[str, Any]]
         {"query": first, "document": second, "score": value, "standard_error": error}
         for first, second, value, error in interactions.top(count)
     ]
-
-
-def rich_of(attribution: Attribution) -> Text:
-    """Return an attribution for the terminal: a text in colour, regions or features in words."""
-    view = attribution.view()
-    return coloured(view) if isinstance(view, ColouredText) else Text("\n".join(words_of(attribution)))
-
-
-def words_of(attribution: Attribution, most: int = MOST_REGIONS) -> list[str]:
-    """Return what raises the score most, one line each."""
-    if attribution.names is None:
-        lines = [str(region) for region in top_regions(attribution, most)]
-    else:
-        lines = [f"{name} {value:+.3f}" for name, value in attribution.top(most, "positive")]
-    return [*(lines or ["no part of it raises the score"]), *attribution.remarks]
 
 
 def label_of(item: object, most: int = 60) -> str:

@@ -98,16 +98,16 @@ class PairSide:
         return torch.cat([values, values.new_zeros(1)])[self.places]
 
 
-def numbers_of(part: Part, side: PairSide) -> list[int]:
+def _numbers_of(part: Part, side: PairSide) -> list[int]:
     """Return the numbers of features among all of their side, from numbers, places, names or phrases."""
     if isinstance(part, list):
         if not part:
             raise ValueError("A list of features is empty; give at least one.")
-        return sorted({number for feature in part for number in numbers_of(feature, side)})
+        return sorted({number for feature in part for number in _numbers_of(feature, side)})
     return _named(part, side) if isinstance(part, str) else [_placed(part, side)]
 
 
-def called(numbers: Sequence[int], side: PairSide) -> str:
+def _called(numbers: Sequence[int], side: PairSide) -> str:
     """Return the names of features."""
     return " ".join(side.names[number] for number in numbers)
 
@@ -320,17 +320,17 @@ class Interactions(Result):
         if side not in ("a", "b"):
             raise ValueError(f"The 'side' parameter must be 'a' or 'b'. Got {side!r} instead.")
         its, other = (self.b, self.a) if side == "b" else (self.a, self.b)
-        own, *others = (numbers_of(part, its) for part in (feature, *rather_than))
+        own, *others = (_numbers_of(part, its) for part in (feature, *rather_than))
         weights = torch.zeros(prod(its.shape), dtype=self.values.dtype)
         weights[own] = 1
         for part in others:
             if set(part) & set(own):
-                raise ValueError(f"{called(own, its)!r} cannot be contrasted with itself; leave it out of 'rather_than'.")
+                raise ValueError(f"{_called(own, its)!r} cannot be contrasted with itself; leave it out of 'rather_than'.")
             weights[part] -= 1 / len(others)
         chosen = (self.matrix if side == "b" else self.matrix.T) @ weights
         error = self.errors_of_sums(weights[:, None].double(), side)
         floor = float(self._floors(weights[:, None], side).max())
-        contrast = f" rather than {' / '.join(called(part, its) for part in others)}" if others else ""
+        contrast = f" rather than {' / '.join(_called(part, its) for part in others)}" if others else ""
         return Attribution(
             values=other.shown(chosen),
             score=float(chosen.sum()),
@@ -338,7 +338,7 @@ class Interactions(Result):
             standard_error=None if error is None else other.shown(at_least_rounding(error[:, 0], floor)),
             features=None if other.feature_ids is None else chosen,
             feature_ids=other.feature_ids,
-            metadata={"target": called(own, its) + contrast, "method": "interactions"},
+            metadata={"target": _called(own, its) + contrast, "method": "interactions"},
             display=other.display,
             floor=floor,
         )
@@ -483,7 +483,7 @@ def _neighbours(places: np.ndarray) -> dict[int, set[int]]:
 def _link_name(features: tuple[int, ...], side: PairSide) -> str:
     """Return what features are called: their names, or of regions of a picture where they are."""
     if not side.is_picture:
-        return called(features, side)
+        return _called(features, side)
     return side._place(features)
 
 

@@ -102,13 +102,13 @@ def draw_figure_title(figure: FigureBase, title: str, look: Style) -> None:
 # --- scales -----------------------------------------------------------------------------------------------------------------
 
 
-def round_tick(limit: float) -> float:
+def _round_tick(limit: float) -> float:
     """Return the largest of 1, 2, 5, 10, 20, 50, … and their tenths that a scale up to ``limit`` reaches."""
     power = 10.0 ** floor(log10(limit))
     return next(step * power for step in (5, 2, 1) if step * power <= limit * (1 + 1e-9))
 
 
-def tick_label(value: float) -> str:
+def _tick_label(value: float) -> str:
     """Return a number of a scale: ``+0.02``, ``0``, ``−0.02``."""
     return f"{value:+.3g}".replace("-", "−") if value else "0"
 
@@ -130,8 +130,8 @@ def draw_scale(ax: Axes, limit: float, label: str, options: PlotOptions, place: 
     assert figure is not None
     beside = ax.inset_axes(place)
     bar = figure.colorbar(ScalarMappable(Normalize(-limit, limit), colour_map(options.cmap)), cax=beside)
-    tick = round_tick(limit)
-    bar.set_ticks([-tick, 0, tick], labels=[tick_label(value) for value in (-tick, 0, tick)])
+    tick = _round_tick(limit)
+    bar.set_ticks([-tick, 0, tick], labels=[_tick_label(value) for value in (-tick, 0, tick)])
     beside.tick_params(length=2, width=0.5, pad=2, labelsize=options.look.small)
     bar.outline.set_visible(False)
     tall = beside.bbox.height / figure.dpi if figure is not None else 2.0

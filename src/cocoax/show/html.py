@@ -66,11 +66,6 @@ def fragment(
     return str(_template().fragment(heading, sentences, [context(view, options) for view in views], 3))  # type: ignore[attr-defined]
 
 
-def tile(view: View, options: PlotOptions = DEFAULT) -> str:
-    """Return one view, small, without its title and without the style sheet."""
-    return str(_template().body(context(view, options, small=True)))  # type: ignore[attr-defined]
-
-
 @cache
 def _template() -> TemplateModule:
     from jinja2 import Environment, FileSystemLoader
@@ -127,14 +122,14 @@ def _pointed_at(view: HeatMap) -> Iterator[dict[str, str]]:
         regions = down[:, None] * columns + across
     else:
         regions = view.regions
-    for number, outline in outlines(regions, view.box):
+    for number, outline in _outlines(regions, view.box):
         inside = regions == number
         name = view.names[number] if number < len(view.names) else place_words(inside, view.box)
         own = None if error is None else float(error[inside].mean())
         yield {"path": outline, "label": f"{name}: {value_label(float(values[inside].mean()), own)}"}
 
 
-def outlines(regions: np.ndarray, box: Box) -> Iterator[tuple[int, str]]:
+def _outlines(regions: np.ndarray, box: Box) -> Iterator[tuple[int, str]]:
     """Go through regions ``[H, W]`` with their outlines, as SVG paths in a square of 1000 over the whole picture."""
     from contourpy import contour_generator
 
@@ -290,7 +285,7 @@ def _side(side: LinkSide, names: Sequence[str]) -> dict[str, Any]:
     tabs = [{"at": at, "name": name, "tab": -1 if at else 0} for at, name in enumerate(names)]
     if side.places is not None:
         picture = np.full((224, 224, 3), 230, np.uint8) if side.picture is None else side.picture
-        paths = dict(outlines(side.places, side.box))
+        paths = dict(_outlines(side.places, side.box))
         for at, feature in enumerate(tabs):
             feature["path"] = paths.get(at, "")
             feature["middle"] = _middle(side, at)

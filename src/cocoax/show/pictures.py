@@ -52,7 +52,7 @@ def _(view: HeatMap, ax: Axes, options: PlotOptions = DEFAULT) -> None:
     ax.set_aspect(_aspect(view))
     draw_title(ax, view, options)
     if options.colorbar:
-        draw_scale_beside(ax, limit, scale_label(view, options.limit), options)
+        draw_scale_beside(ax, limit, _scale_label(view, options.limit), options)
 
 
 @draw.register(Photo)
@@ -72,7 +72,7 @@ def _pixels(view: HeatMap | Photo) -> np.ndarray:
     return view.effects.values if isinstance(view, HeatMap) and view.picture is None else np.asarray(view.picture)
 
 
-def scale_label(view: HeatMap, limit: float | None) -> str:
+def _scale_label(view: HeatMap, limit: float | None) -> str:
     """Return what the numbers of a map's scale are."""
     _, cut = colour_scale(view.effects.values)
     beyond = ", 1 % of the map lies beyond" if cut and limit is None else ""
@@ -177,7 +177,7 @@ class _Panel:
         return self.top + sum(self.heights) + sum(self.headings) + GAP * (len(self.heights) - 1) + self.foot + 2 * _EDGE
 
 
-def is_panel(view: Gallery) -> bool:
+def _is_panel(view: Gallery) -> bool:
     """Whether all tiles are pictures."""
     return all(tile is None or isinstance(tile, HeatMap | Photo) for tile in (*view.tiles, view.lead))
 
@@ -188,7 +188,7 @@ def _bar_room(options: PlotOptions) -> float:
     return 0.08 + BAR + 3.2 * small + 1.9 * small
 
 
-def panel_layout(view: Gallery, options: PlotOptions) -> _Panel:
+def _panel_layout(view: Gallery, options: PlotOptions) -> _Panel:
     """Return where the pictures of a panel stand; with a width it is as wide, in fewer columns if it must be."""
     wanted = options.inches
     if wanted is None:
@@ -266,8 +266,8 @@ def _noise(view: Gallery, rows: Sequence[Sequence[View | None]], options: PlotOp
 
 @size.register(Gallery)
 def _(view: Gallery, options: PlotOptions = DEFAULT) -> tuple[float, float]:
-    if is_panel(view):
-        panel = panel_layout(view, options)
+    if _is_panel(view):
+        panel = _panel_layout(view, options)
         return panel.width, panel.height
     return view.inches * _with_lead(view).columns, sum(_heights(view, options)) + (
         0.4 if view.title or options.title else 0.0
@@ -276,8 +276,8 @@ def _(view: Gallery, options: PlotOptions = DEFAULT) -> tuple[float, float]:
 
 @paint.register(Gallery)
 def _(view: Gallery, figure: FigureBase, options: PlotOptions = DEFAULT) -> None:
-    if is_panel(view):
-        _paint_panel(view, panel_layout(view, options), figure, options)
+    if _is_panel(view):
+        _paint_panel(view, _panel_layout(view, options), figure, options)
     else:
         _paint_tiles(view, figure, options)
 
@@ -346,7 +346,7 @@ def _show(view: HeatMap | Photo, ax: Axes, options: PlotOptions, inches: tuple[f
 
 
 def _draw_bar(view: HeatMap, limit: float, ax: Axes, at: float, width: float, options: PlotOptions) -> None:
-    draw_scale(ax, limit, scale_label(view, options.limit), options, (at, 0.0, width, 1.0))
+    draw_scale(ax, limit, _scale_label(view, options.limit), options, (at, 0.0, width, 1.0))
 
 
 # --- views of any kind beside each other ------------------------------------------------------------------------------------

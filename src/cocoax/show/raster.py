@@ -82,9 +82,9 @@ def _at_pixels(
     if regions is None and not view.smooth and values.size <= _MOST_REGIONS and values.size > 1:
         regions = np.arange(values.size).reshape(values.shape)
     if regions is None:
-        resized = (resized_map(part.astype(np.float32), size, smooth=view.smooth) for part in (values, unknown))
+        resized = (_resized_map(part.astype(np.float32), size, smooth=view.smooth) for part in (values, unknown))
         return *resized, None  # type: ignore[return-value]
-    enlarged = enlarged_regions(regions, size, rounded=view.regions is not None)
+    enlarged = _enlarged_regions(regions, size, rounded=view.regions is not None)
     first = np.unique(regions, return_index=True)[1]
     numbers = regions.flat[first]
     lookup = np.zeros((2, int(numbers.max()) + 2))
@@ -94,7 +94,7 @@ def _at_pixels(
     return shown, unsure, 0.55 * _outlines(enlarged, max(1.0, longest * OUTLINE))[..., None]
 
 
-def enlarged_regions(regions: np.ndarray, size: tuple[int, int], *, rounded: bool = True) -> np.ndarray:
+def _enlarged_regions(regions: np.ndarray, size: tuple[int, int], *, rounded: bool = True) -> np.ndarray:
     """Return a map of regions ``[H, W]`` at (width, height) pixels, ``rounded`` with smooth edges instead of steps."""
     return _enlarged(np.ascontiguousarray(regions, np.int32).tobytes(), regions.shape, size, rounded)
 
@@ -165,7 +165,7 @@ def inner_place(inside: np.ndarray) -> tuple[float, float]:
     return float((column - 0.5) / inside.shape[1]), float((row - 0.5) / inside.shape[0])
 
 
-def resized_map(values: np.ndarray, size: tuple[int, int], *, smooth: bool) -> np.ndarray:
+def _resized_map(values: np.ndarray, size: tuple[int, int], *, smooth: bool) -> np.ndarray:
     """Return a map at (width, height) pixels, interpolated or by its nearest value."""
     how = Image.Resampling.BILINEAR if smooth else Image.Resampling.NEAREST
     return np.asarray(Image.fromarray(values.astype(np.float32)).resize(size, how))

@@ -22,7 +22,7 @@ def render(views: Sequence[View], *, heading: str = "", sentences: Sequence[str]
     parts: list[RenderableType] = [Text(heading, style="bold")] if heading else []
     parts += [Text(sentence) for sentence in sentences]
     for view in views:
-        shown = body(view)
+        shown = _body(view)
         if shown is not None:
             parts += [Text(view.title, style="bold")] if view.title else []
             parts.append(shown)
@@ -31,12 +31,12 @@ def render(views: Sequence[View], *, heading: str = "", sentences: Sequence[str]
 
 
 @singledispatch
-def body(view: View, limit: float | None = None) -> RenderableType | None:
+def _body(view: View, limit: float | None = None) -> RenderableType | None:
     """Return what a terminal can show of a view: its words, where it is a picture; None for nothing."""
     return Text(view.alt) if view.alt else None
 
 
-@body.register(ColouredText)
+@_body.register(ColouredText)
 def _(view: ColouredText, limit: float | None = None) -> RenderableType | None:
     return coloured(view, limit)
 
@@ -54,7 +54,7 @@ def coloured(view: ColouredText, limit: float | None = None) -> Text:
     return shown
 
 
-@body.register(Bars)
+@_body.register(Bars)
 def _(view: Bars, limit: float | None = None) -> RenderableType | None:
     values = view.effects.values
     largest = float(np.abs(values).max(initial=0)) or 1.0
@@ -66,18 +66,18 @@ def _(view: Bars, limit: float | None = None) -> RenderableType | None:
     return table
 
 
-@body.register(Links)
+@_body.register(Links)
 def _(view: Links, limit: float | None = None) -> RenderableType | None:
     lines = [f"{number}  {link.label}" for number, link in enumerate(view.links[:5], 1)]
     return Text("\n".join(lines)) if lines else None
 
 
-@body.register(Paragraph)
+@_body.register(Paragraph)
 def _(view: Paragraph, limit: float | None = None) -> RenderableType | None:
     return Text(view.text)
 
 
-@body.register(Table)
+@_body.register(Table)
 def _(view: Table, limit: float | None = None) -> RenderableType | None:
     if not view.rows:
         return None
@@ -91,7 +91,7 @@ def _(view: Table, limit: float | None = None) -> RenderableType | None:
     return table
 
 
-@body.register(Histogram)
+@_body.register(Histogram)
 def _(view: Histogram, limit: float | None = None) -> RenderableType | None:
     lines = [
         f"{name or view.label}: {np.min(values):+.3f} to {np.max(values):+.3f}, median {np.median(values):+.3f}"
@@ -100,12 +100,12 @@ def _(view: Histogram, limit: float | None = None) -> RenderableType | None:
     return Text("\n".join(lines))
 
 
-@body.register(Gallery)
+@_body.register(Gallery)
 def _(view: Gallery, limit: float | None = None) -> RenderableType | None:
     parts: list[RenderableType] = []
     for tile in view.tiles:
         if tile is not None:
-            shown = body(tile, limit)
+            shown = _body(tile, limit)
             words = tile.title or tile.alt
             parts += [Text(words)] if words and not (shown is not None and words == tile.alt) else []
             parts += [shown] if shown is not None else []

@@ -47,7 +47,7 @@ def uncertain(values: np.ndarray, error: np.ndarray | None, limit: float) -> np.
     return unknown
 
 
-def signed(value: float) -> str:
+def _signed(value: float) -> str:
     """Return a score with its sign: two digits after the point, three below a tenth, and more where those would be zeros."""
     if not np.isfinite(value):
         return str(value)
@@ -97,7 +97,7 @@ class Effects:
     @property
     def scored(self) -> str:
         """The score: ``+0.05``, with three digits where two would hide it."""
-        return "" if self.score is None else signed(self.score)
+        return "" if self.score is None else _signed(self.score)
 
     @property
     def difference(self) -> str:
@@ -105,7 +105,7 @@ class Effects:
         if len(self.parts) < 2:
             return ""
         (_, own), (other, its) = self.parts
-        return f"{signed(own).lstrip('+')} − {other} {signed(its).lstrip('+')}"
+        return f"{_signed(own).lstrip('+')} − {other} {_signed(its).lstrip('+')}"
 
     @property
     def title(self) -> str:
@@ -176,7 +176,7 @@ class HeatMap(View):
         return drawn_ratio(self.effects.values if self.picture is None else self.picture)
 
 
-class Piece(NamedTuple):
+class _Piece(NamedTuple):
     """A piece of a text: its strength from -1 to 1, its value in words if it has one, and whether that is uncertain."""
 
     text: str
@@ -198,7 +198,7 @@ class ColouredText(View):
         """The words."""
         return tuple(self.text[begin:end] for begin, end in self.spans)
 
-    def pieces(self, limit: float | None = None) -> Iterator[Piece]:
+    def pieces(self, limit: float | None = None) -> Iterator[_Piece]:
         """Go through the text piece by piece; what stands between words has no value. Colours end at ``limit``."""
         values = self.effects.values
         limit = float(np.abs(values).max(initial=0)) if limit is None else limit
@@ -209,12 +209,12 @@ class ColouredText(View):
                 continue
             begin = max(begin, at)
             if begin > at:
-                yield Piece(self.text[at:begin])
+                yield _Piece(self.text[at:begin])
             strength = float(np.clip(values[index] / limit, -1, 1)) if limit else 0.0
-            yield Piece(self.text[begin:end], strength, self.effects.label(index), bool(unknown[index]))
+            yield _Piece(self.text[begin:end], strength, self.effects.label(index), bool(unknown[index]))
             at = end
         if at < len(self.text):
-            yield Piece(self.text[at:])
+            yield _Piece(self.text[at:])
 
 
 @dataclass(frozen=True, eq=False)

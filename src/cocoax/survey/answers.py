@@ -51,7 +51,7 @@ class RankedRow:
 
 
 @dataclass(frozen=True, eq=False)
-class Part:
+class _Part:
     """The effect of a word, or of a column of a table, on the score, over all inputs that have it.
 
     Attributes:
@@ -176,7 +176,7 @@ class Survey(ResultList[RankedRow]):
         return Names(own or tuple(str(number + 1) for number in range(len(self.maps[0]))))
 
     @cached_property
-    def words(self) -> list[Part]:
+    def words(self) -> list[_Part]:
         """The mean effect of each word or column, strongest first; capital letters count as small ones."""
         sums: dict[str, list[float]] = defaultdict(list)
         for display, values in zip(self.index.displays(self.rows.tolist()), self.maps, strict=True):
@@ -187,7 +187,7 @@ class Survey(ResultList[RankedRow]):
         parts = []
         for name, own in sums.items():
             error = float(np.std(own, ddof=1)) / len(own) ** 0.5 if len(own) > 1 else None
-            parts.append(Part(name, len(own), float(np.mean(own)), error))
+            parts.append(_Part(name, len(own), float(np.mean(own)), error))
         return sorted(parts, key=lambda part: -abs(part.mean) * part.count**0.5)
 
     @property

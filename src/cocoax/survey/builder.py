@@ -164,7 +164,7 @@ def build(
         parts = [missing[start : start + size] for start in range(0, len(missing), size)]
         chunks = [Chunk(part[0][0], [item for _, item in part]) for part in parts]
         with bar(len(missing), f"indexing with {loaded.name}", progress) as shown:
-            state = Progress(shown, len(missing), manifest, announce)
+            state = _Progress(shown, len(missing), manifest, announce)
             if workers or ray is not None:
                 from cocoax.survey.ray_workers import made_on_ray
 
@@ -206,7 +206,7 @@ def _check_folder(folder: UnitFolder, manifest: Manifest) -> Manifest | None:
     return earlier
 
 
-class Progress:
+class _Progress:
     """How many inputs are done, failed and left, and how long the rest takes."""
 
     def __init__(self, shown: Bar, left: int, manifest: Manifest, announce: Callable[[str], object] | None) -> None:
@@ -250,9 +250,9 @@ class Progress:
             yield name, table
 
 
-def _write(folder: UnitFolder, tables: Iterable[tuple[str, Any]], progress: Progress) -> None:
+def _write(folder: UnitFolder, tables: Iterable[tuple[str, Any]], progress: _Progress) -> None:
     """Write shards while the next ones are made."""
-    with helper() as pool:
+    with _helper() as pool:
         writing: Future[Path] | None = None
         for name, table in tables:
             if writing is not None:
@@ -263,7 +263,9 @@ def _write(folder: UnitFolder, tables: Iterable[tuple[str, Any]], progress: Prog
             writing.result()
 
 
-def made_here(builder: EntryBuilder, chunks: Sequence[Chunk], progress: Progress, patient: bool) -> Iterator[tuple[str, Any]]:
+def made_here(
+    builder: EntryBuilder, chunks: Sequence[Chunk], progress: _Progress, patient: bool
+) -> Iterator[tuple[str, Any]]:
     """Yield the names and the tables of shards, one for each chunk; with ``patient`` one at least every minute."""
     written = time.monotonic()
     for chunk in chunks:
@@ -282,7 +284,7 @@ def made_here(builder: EntryBuilder, chunks: Sequence[Chunk], progress: Progress
 
 
 @contextmanager
-def helper() -> Iterator[ThreadPoolExecutor]:
+def _helper() -> Iterator[ThreadPoolExecutor]:
     """Give a thread that works beside the encoder.
 
     Its own torch work is done by it alone: more threads than processors make all of them sleep between any two steps, which
@@ -304,8 +306,8 @@ def entries_of(builder: EntryBuilder, items: Sequence[Item]) -> Iterator[Entry]:
     """Yield the entry of each input; the next ones are read meanwhile."""
     builder.begin()
     groups = [items[start : start + GROUP] for start in range(0, len(items), GROUP)]
-    with helper() as pool:
-        ahead: deque[Future[list[LoadedItem]]] = deque()
+    with _helper() as pool:
+        ahead: deque[Future[list[_LoadedItem]]] = deque()
         for group in groups:
             ahead.append(pool.submit(lambda some: [builder.read(item) for item in some], group))
             if len(ahead) > 1:
@@ -374,7 +376,7 @@ def _noise(factors: tuple[Tensor, Tensor] | None, columns: int, seed: int) -> Te
 
 
 @dataclass(frozen=True, eq=False)
-class LoadedItem:
+class _LoadedItem:
     """An input that was read, before it is encoded.
 
     Attributes:
@@ -397,9 +399,9 @@ class LoadedItem:
     plan: Plan | None = None
     together: list[Tensor] = field(default_factory=list)
 
-    def failed(self, error: Exception) -> LoadedItem:
+    def failed(self, error: Exception) -> _LoadedItem:
         """Return it with what went wrong."""
-        return LoadedItem(self.item, self.digest, storable(f"{type(error).__name__}: {error}"))
+        return _LoadedItem(self.item, self.digest, storable(f"{type(error).__name__}: {error}"))
 
 
 class EntryBuilder:
@@ -421,17 +423,17 @@ class EntryBuilder:
         """
         self._fast = {}
 
-    def read(self, item: Item) -> LoadedItem:
+    def read(self, item: Item) -> _LoadedItem:
         """Return an input made ready to be explained."""
-        loaded = LoadedItem(item, "")
+        loaded = _LoadedItem(item, "")
         try:
             value = item.load()
-            loaded = LoadedItem(item, value_digest(self.encoder, value))
+            loaded = _LoadedItem(item, value_digest(self.encoder, value))
             return self._prepare(loaded, _explicand(self.encoder, value))
         except Exception as error:
             return loaded.failed(error)
 
-    def _prepare(self, loaded: LoadedItem, explicand: Explicand) -> LoadedItem:
+    def _prepare(self, loaded: _LoadedItem, explicand: Explicand) -> _LoadedItem:
         method, explicand = seeded(self.recipe.method, loaded.item.id).choose_features(self.encoder, explicand)
         explicand = self.removal.with_features(explicand, self.encoder, getattr(method, "grid", None))
         emptied = self.removal.baseline_input(explicand)
@@ -444,7 +446,7 @@ class EntryBuilder:
                 together += list(self.removal.masked(explicand, emptied, kept))
         return replace(loaded, explicand=explicand, emptied=emptied, plan=plan, together=together)
 
-    def make(self, group: Sequence[LoadedItem]) -> Iterator[Entry]:
+    def make(self, group: Sequence[_LoadedItem]) -> Iterator[Entry]:
         """Yield the entries of some inputs, whose anchors are encoded together; an error is that of one input alone."""
         for loaded, encoded in zip(group, self._encode_together([loaded.together for loaded in group]), strict=True):
             if loaded.error is None:
@@ -470,7 +472,7 @@ class EntryBuilder:
         size = self.encoder.batch_size(tensors[0])
         return torch.cat([self.encoder.encode(tensors[start : start + size]) for start in range(0, len(tensors), size)])
 
-    def _entry(self, loaded: LoadedItem, encoded: Tensor | None) -> Entry:
+    def _entry(self, loaded: _LoadedItem, encoded: Tensor | None) -> Entry:
         explicand, plan, emptied = loaded.explicand, loaded.plan, loaded.emptied
         assert explicand is not None and plan is not None and emptied is not None  # noqa: PT018 (there is no error)
         count = 1 + len(self.removal.versions(explicand, emptied))

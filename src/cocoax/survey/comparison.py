@@ -20,7 +20,7 @@ from cocoax.targets import Target, representation_similarity
 
 
 @dataclass(frozen=True, eq=False)
-class Changed:
+class _Changed:
     """One input under two encoders.
 
     Attributes:
@@ -40,7 +40,7 @@ class Changed:
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison(ResultList[Changed]):
+class Comparison(ResultList[_Changed]):
     """The same inputs and questions under two encoders.
 
     Attributes:
@@ -54,7 +54,7 @@ class Comparison(ResultList[Changed]):
     file: ClassVar[str] = "comparison"
     names: tuple[str, str]
     question: str
-    inputs: Sequence[Changed]
+    inputs: Sequence[_Changed]
     others: int = 0
 
     def __repr__(self) -> str:
@@ -79,13 +79,13 @@ class Comparison(ResultList[Changed]):
         return _correlation(first, second)
 
     @property
-    def moved_most(self) -> list[Changed]:
+    def moved_most(self) -> list[_Changed]:
         """All inputs, those first whose scores moved most among the others; none where scores tell nothing."""
         return [] if not self.scores_tell else sorted(self.inputs, key=lambda changed: -abs(changed.moved))
 
     def by_label(self) -> dict[str, dict[str, float]]:
         """Return for each label how many inputs it has, how well their maps agree, and the mean scores of both encoders."""
-        groups: dict[str, list[Changed]] = {}
+        groups: dict[str, list[_Changed]] = {}
         for changed in self.inputs:
             groups.setdefault(changed.label, []).append(changed)
         return {
@@ -98,7 +98,7 @@ class Comparison(ResultList[Changed]):
         }
 
     @property
-    def parts(self) -> Sequence[Changed]:
+    def parts(self) -> Sequence[_Changed]:
         """All inputs, those whose maps differ most first."""
         return self.inputs
 
@@ -168,7 +168,7 @@ def compare(first: Index, second: Index, label: str | None = None, question: str
             "place in the other; build both with one view."
         )
     rows, others = _shared(first, second)
-    changed: list[Changed] = []
+    changed: list[_Changed] = []
     for name, own, targets in _questions(first, second, rows, label, question):
         scores, maps = zip(
             *(_answers(index, own[:, side], targets[side]) for side, index in enumerate((first, second))), strict=True
@@ -180,7 +180,7 @@ def compare(first: Index, second: Index, label: str | None = None, question: str
                     f"The maps of {first.ids[row]!r} have {shapes[0]} and {shapes[1]} cells; build both with one grid."
                 )
             pair = (float(scores[0][number]), float(scores[1][number]))
-            changed.append(Changed(first.ids[row], name, pair, 0.0, _correlation(maps[0][number], maps[1][number])))
+            changed.append(_Changed(first.ids[row], name, pair, 0.0, _correlation(maps[0][number], maps[1][number])))
     scores_of = np.array([item.scores for item in changed])
     spread, rounding = scores_of.std(0), np.array([index.manifest.rounding for index in (first, second)])
     spread[spread <= rounding * np.abs(scores_of).max(0)] = np.nan

@@ -35,7 +35,7 @@ class Item:
 
     Attributes:
         id: tells it from all others: the path of a file, the number of a row, or the value of a column.
-        value: what the encoder takes: a file, a text, an array; or a :class:`StoredValue`.
+        value: what the encoder takes: a file, a text, an array; or a :class:`_StoredValue`.
         columns: what is known about it, such as a label.
         source: where it lies, if the id does not say it: the path of a file, or the number of a row.
 
@@ -58,11 +58,11 @@ class Item:
 
     def load(self) -> Any:
         """Return what the encoder takes; raise if that cannot be read."""
-        return self.value.load() if isinstance(self.value, StoredValue) else self.value
+        return self.value.load() if isinstance(self.value, _StoredValue) else self.value
 
 
 @dataclass(frozen=True, eq=False)
-class StoredValue:
+class _StoredValue:
     """A text file, or a cell of a table: a text, the path of a file, or the bytes of one. It is read when its turn comes.
 
     Attributes:
@@ -222,7 +222,7 @@ def _of_path(path: Path, kind: Inputs, column: str | None, id_column: str | None
     items = []
     for file in files:  # the folder that a file lies in is its label
         below = file.relative_to(path)
-        value = StoredValue([file], 0, "text", path) if kind.noun == "text" else file
+        value = _StoredValue([file], 0, "text", path) if kind.noun == "text" else file
         items.append(Item(below.as_posix(), value, {"label": below.parent.name} if len(below.parts) > 1 else {}))
     return sorted(items, key=lambda item: natural(item.id))
 
@@ -267,7 +267,7 @@ def _of_table(table: Columns, kind: Inputs, column: str | None, id_column: str |
         if name not in table:
             raise ValueError(f"There is no column {name!r}; the columns are {', '.join(table) or 'none'}.")
     count = len(table[wanted[0]])
-    values: Sequence[Any] = [StoredValue(table[wanted[0]], row, kind.noun, folder) for row in range(count)]
+    values: Sequence[Any] = [_StoredValue(table[wanted[0]], row, kind.noun, folder) for row in range(count)]
     sources = [str(row) for row in range(count)]
     if own_columns:
         values = [list(row) for row in zip(*(map(_number, _as_list(table[name])) for name in wanted), strict=True)]

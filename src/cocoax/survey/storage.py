@@ -123,7 +123,7 @@ class Manifest:
             raise ValueError(f"{path} is that of an index of another version; make the index anew.")
         with corrupt_file_errors(path):
             manifest = cls(**plain)
-            schema_of(manifest.columns)
+            _schema_of(manifest.columns)
             linear_similarity(manifest.recipe["similarity"])
             str(manifest.recipe["method"]["type"])
             return manifest
@@ -239,7 +239,7 @@ class Entry:
     labels: Tensor | None = None
 
 
-class UnfinishedError(ValueError):
+class _UnfinishedError(ValueError):
     """Raised where files of an index do not fit its manifest, since a build was interrupted between the two."""
 
     def __init__(self, folder: Path, why: str) -> None:
@@ -253,7 +253,7 @@ def shard_name(number: int, ids: Sequence[str]) -> str:
     return f"{number:08d}-{digest(list(ids))[:8]}.parquet"
 
 
-def own_types() -> dict[str, Any]:
+def _own_types() -> dict[str, Any]:
     """Return the columns of a shard beside those that the data bring, and their types."""
     import pyarrow as pa
 
@@ -274,37 +274,37 @@ def own_types() -> dict[str, Any]:
     }
 
 
-def schema_of(columns: Mapping[str, str]) -> Any:
+def _schema_of(columns: Mapping[str, str]) -> Any:
     """Return the columns of a shard; those that the data bring have a prefix."""
     import pyarrow as pa
 
     types = {"bool": pa.bool_(), "int64": pa.int64(), "double": pa.float64(), "string": pa.string()}
-    return pa.schema({**own_types(), **{BROUGHT + name: types[kind] for name, kind in columns.items()}})
+    return pa.schema({**_own_types(), **{BROUGHT + name: types[kind] for name, kind in columns.items()}})
 
 
 def table_of(entries: Sequence[Entry], columns: Mapping[str, str]) -> Any:
     """Return entries as an Arrow table."""
     import pyarrow as pa
 
-    return pa.Table.from_pylist([_row(entry, columns) for entry in entries], schema=schema_of(columns))
+    return pa.Table.from_pylist([_row(entry, columns) for entry in entries], schema=_schema_of(columns))
 
 
 def known_table(items: Sequence[Item], columns: Mapping[str, str]) -> Any:
     """Return what is known about inputs, their sources included, as columns of a shard."""
     import pyarrow as pa
 
-    schema = schema_of(columns)
+    schema = _schema_of(columns)
     rows = [{"source": item.source, **_known(item.columns, columns)} for item in items]
     return pa.Table.from_pylist(rows, schema=pa.schema([each for each in schema if _is_known(each.name)]))
 
 
 def with_known(table: Any, known: Any) -> Any:
     """Return a table of entries with other values of what is known about their inputs."""
-    order = [name for name in own_types() if name != "source"]
+    order = [name for name in _own_types() if name != "source"]
     table = table.select(order)
     for each in known.schema:
         table = table.append_column(each, known[each.name])
-    return table.select([*own_types(), *(name for name in known.column_names if name != "source")]).combine_chunks()
+    return table.select([*_own_types(), *(name for name in known.column_names if name != "source")]).combine_chunks()
 
 
 def _is_known(name: str) -> bool:
@@ -331,7 +331,7 @@ def _row(entry: Entry, columns: Mapping[str, str]) -> dict[str, Any]:
     row |= {"shape": list(entry.field.shape[:-1]), "scale": scale, "parts": entry.labels is not None}
     # Relative to its largest number, so that half precision loses 0.05 % of a number at most, or next to nothing.
     row["field"] = (entry.field / scale).half().contiguous().numpy().tobytes()
-    row["shown"] = None if entry.display is None else pack_display(entry.display, entry.labels)
+    row["shown"] = None if entry.display is None else _pack_display(entry.display, entry.labels)
     return row
 
 
@@ -413,11 +413,11 @@ def _opened(path: Path, manifest: Manifest | None = None) -> Iterator[Any]:
                 raise ValueError("it was made by another encoder or method")
             if head.get(HEAD) != _head_digest(file.schema_arrow, head):
                 raise ValueError("its head is damaged")
-            for name, kind in own_types().items():
+            for name, kind in _own_types().items():
                 if (own := file.schema_arrow.field(name).type) != kind:
                     raise ValueError(f"its column {name!r} holds {own} rather than {kind}")
             yield file
-    except UnfinishedError:
+    except _UnfinishedError:
         raise
     except FileNotFoundError as error:
         raise ValueError(
@@ -440,7 +440,7 @@ def read_shard(
     with _opened(path, manifest) as file:
         missing = sorted({*(columns or ())} - {*file.schema_arrow.names})
         if missing:
-            raise UnfinishedError(path.parent.parent, f"{path.name} has no column {missing[0]!r}")
+            raise _UnfinishedError(path.parent.parent, f"{path.name} has no column {missing[0]!r}")
         if rows is None:
             return file.read(columns=columns)
         groups = np.unique(rows // ROWS)
@@ -508,7 +508,7 @@ def _shared(numbers: np.ndarray) -> Tensor:
         return torch.from_numpy(numbers)
 
 
-def pack_display(display: Display, labels: Tensor | None = None) -> bytes:
+def _pack_display(display: Display, labels: Tensor | None = None) -> bytes:
     """Return a display, and the label map of its parts, as bytes."""
     tensors, header = save_display(display)
     tensors = {name: tensor.contiguous() for name, tensor in tensors.items()}
@@ -520,7 +520,7 @@ def pack_display(display: Display, labels: Tensor | None = None) -> bytes:
 
 
 def unpack_display(packed: bytes) -> tuple[Display, Tensor | None]:
-    """Return the display and the label map that :func:`pack_display` was given."""
+    """Return the display and the label map that :func:`_pack_display` was given."""
     from safetensors.torch import load
 
     size = int.from_bytes(packed[:8], "little")
@@ -563,7 +563,7 @@ class Rows:
         places = [np.stack([np.full(len(table), shard), np.arange(len(table))], 1) for shard, table in enumerate(tables)]
         for path, other in zip(files, tables, strict=True):
             if not other.schema.equals(tables[0].schema):
-                raise UnfinishedError(path.parent.parent, f"{path.name} has columns of other types than {files[0].name}")
+                raise _UnfinishedError(path.parent.parent, f"{path.name} has columns of other types than {files[0].name}")
         _check_entries(files, tables)
         table = pa.concat_tables(tables)
         everything, digests, errors = (table[name].to_pylist() for name in ("id", "digest", "error"))

@@ -24,8 +24,8 @@ class MiniLM(nn.Module):
 
     def __init__(self) -> None:
         super().__init__()
-        self.embeddings = Embeddings()
-        self.layers = nn.ModuleList(Layer() for _ in range(LAYERS))
+        self.embeddings = _Embeddings()
+        self.layers = nn.ModuleList(_Layer() for _ in range(LAYERS))
 
     @classmethod
     def load(cls, path: Path) -> MiniLM:
@@ -55,7 +55,7 @@ class MiniLM(nn.Module):
         return nn.functional.normalize((states * mask).sum(1) / mask.sum(1), dim=1)
 
 
-class Embeddings(nn.Module):
+class _Embeddings(nn.Module):
     """The sum of the embeddings of words, of places and of the only kind of sentence there is, normalised."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ class Embeddings(nn.Module):
         return states
 
 
-class Layer(nn.Module):
+class _Layer(nn.Module):
     """Attention among the tokens, then two linear maps for each; both are added to what comes in, and normalised."""
 
     def __init__(self) -> None:

@@ -81,7 +81,7 @@ def sentence_encoder(model: Any, *, prompt: str | None = None, **options: Unpack
         raise ValueError(f"{name!r} leaves its prompt out of the mean, which is not supported; pass prompt=''.")
     limit = model.max_seq_length or _limit(tokenizer, None)
     settings: TextOptions = {"limit": limit, **options, "name": name}
-    kind = SparseModel if type(model).__name__ == "SparseEncoder" else SentenceModel
+    kind = _SparseModel if type(model).__name__ == "SparseEncoder" else _SentenceModel
     return TextEncoder(kind(model), Tokenizer(tokenizer, prompt or "", query_prompt), **settings)
 
 
@@ -212,7 +212,7 @@ class TextModel(nn.Module):
         return outputs[-1]
 
 
-class SentenceModel(nn.Module):
+class _SentenceModel(nn.Module):
     """A model of sentence-transformers as a module from tokens to ``[n, d]``."""
 
     def __init__(self, model: nn.Module) -> None:
@@ -231,7 +231,7 @@ class SentenceModel(nn.Module):
         return embeddings
 
 
-class SparseModel(SentenceModel):
+class _SparseModel(_SentenceModel):
     """A ``SparseEncoder`` (SPLADE, Formal et al. 2021): one weight for each term of the vocabulary, ``[n, terms]``."""
 
     def forward(self, tokens: dict[str, Tensor]) -> Tensor:

@@ -66,10 +66,10 @@ def load_starter() -> Encoder:
     # As a reference, so that the thousand names are encoded once and not every time that the encoder is loaded.
     names = text.reference([f"a {name}" for name in imagenet_classes()], keep_samples=True, progress=False).samples
     assert names is not None
-    return Encoder(ConSE(network, decorrelated(names)), EFFICIENTNET_PREPROCESS, text=text, name="starter")
+    return Encoder(_ConSE(network, _decorrelated(names)), EFFICIENTNET_PREPROCESS, text=text, name="starter")
 
 
-def decorrelated(names: Tensor, ridge: float = 5.0) -> Tensor:
+def _decorrelated(names: Tensor, ridge: float = 5.0) -> Tensor:
     """Vectors ``[n, d]`` such that a sum of them, weighted by p, has similarities to the names that are close to p.
 
     That is ridge regression of p on the centred names; the penalty keeps words that are no class name meaningful.
@@ -94,7 +94,7 @@ class _EfficientNetFeatures(nn.Module):
         return pooled.flatten(1)
 
 
-class ConSE(nn.Module):
+class _ConSE(nn.Module):
     """Pictures in the space of sentences: the mean of class-name embeddings, weighted by class probability."""
 
     def __init__(self, network: Any, names: Tensor) -> None:

@@ -31,7 +31,7 @@ _IMAGENET_PREPROCESS = ImagePreprocess(256, 224, IMAGENET_MEAN, IMAGENET_STD, "b
 
 
 @dataclass(frozen=True)
-class Architecture:
+class _Architecture:
     """The architecture of a ResNet, read off its weights."""
 
     stem: int  # side of the first convolution's kernel
@@ -76,7 +76,7 @@ class Architecture:
 
 
 @dataclass(frozen=True)
-class Family:
+class _Family:
     """A family of checkpoints; a call with a file loads the encoder in it, or raises an error that says what it is instead.
 
     Attributes:
@@ -91,8 +91,8 @@ class Family:
 
     name: str
     expected: str
-    fits: Callable[[Architecture], bool]
-    preprocess: Callable[[Architecture], ImagePreprocess]
+    fits: Callable[[_Architecture], bool]
+    preprocess: Callable[[_Architecture], ImagePreprocess]
     trained: str = "classifier"
     classifies: bool = False
 
@@ -113,7 +113,7 @@ class Family:
         # SimCLR's ResNet-50 was trained in TensorFlow; what was trained here says which architecture it has.
         tensorflow = self.name == "simclr" and checkpoint.metadata.get("architecture", ARCHITECTURE) == ARCHITECTURE
         network = architecture.build(tensorflow_pooling=tensorflow)
-        fill(network, {_own_name(key): tensor for key, tensor in weights.items()}, f"{checkpoint.path}, {architecture},")
+        _fill(network, {_own_name(key): tensor for key, tensor in weights.items()}, f"{checkpoint.path}, {architecture},")
         head = _head(checkpoint, prefix, architecture.features)
         if head is None and self.classifies:
             raise ValueError(f"{path} has no classifier; load it with 'simsiam:' or 'simclr:' instead of '{self.name}:'.")
@@ -127,7 +127,7 @@ class Family:
 
 
 # Classifiers for CIFAR-10: ResNet-20, 32, 44, 56, … (He et al. 2016; 64 features), or one trained here.
-load_cifar_resnet = Family(
+load_cifar_resnet = _Family(
     "cifar-resnet",
     "a CIFAR ResNet (3x3 stem, basic blocks)",
     lambda found: found.small and not found.bottleneck,
@@ -135,7 +135,7 @@ load_cifar_resnet = Family(
     classifies=True,
 )
 # SimSiam for CIFAR-10 (Chen & He 2021): ResNet-18 with 512 features, taken before the projector.
-load_simsiam = Family(
+load_simsiam = _Family(
     "simsiam",
     "a CIFAR ResNet-18 (3x3 stem, 2-2-2-2 basic blocks, 1x1 convolutions as shortcuts)",
     lambda found: found.small and not found.padded and not found.bottleneck,
@@ -144,7 +144,7 @@ load_simsiam = Family(
 )
 # SimCLR (Chen et al. 2020): ResNet-50 from the published TensorFlow checkpoint, as ``cocoax paper convert-simclr`` writes it
 # (2048 pooled features of pixels in [0, 1], its linear classifier as ``head``), or a ResNet that ``cocoax paper train`` made.
-load_simclr = Family(
+load_simclr = _Family(
     "simclr",
     "a ResNet-50 that 'cocoax paper convert-simclr' wrote, or a ResNet that 'cocoax paper train simclr' wrote",
     lambda found: not found.padded,
@@ -152,14 +152,14 @@ load_simclr = Family(
     "simclr",
 )
 # A classifier with torchvision's names, such as the paper's for MURA: 512 features and the ``head``.
-load_resnet18 = Family(
+load_resnet18 = _Family(
     "resnet18",
     "a ResNet-18 (7x7 stem, 2-2-2-2 basic blocks)",
     lambda found: found.name == "ResNet-18",
     lambda _found: _IMAGENET_PREPROCESS,
 )
 # The same with 2048 features and, if the file has one, the ``head``.
-load_resnet50 = Family(
+load_resnet50 = _Family(
     "resnet50",
     "a ResNet-50 (7x7 stem, 3-4-6-3 bottleneck blocks)",
     lambda found: found.name == "ResNet-50",
@@ -191,7 +191,7 @@ def _as_trained(preprocess: ImagePreprocess, metadata: Mapping[str, Any]) -> Ima
     )
 
 
-def fill(network: nn.Module, weights: dict[str, Tensor], what: str) -> None:
+def _fill(network: nn.Module, weights: dict[str, Tensor], what: str) -> None:
     """Load weights into a network; raise unless they are all of its weights and nothing else.
 
     The error begins with ``what`` the weights are of, and names the first that does not fit.
@@ -226,7 +226,7 @@ def _own_name(name: str) -> str:
     return name.replace(".downsample.", ".shortcut.")
 
 
-def _architecture_of(weights: dict[str, Tensor]) -> Architecture | None:
+def _architecture_of(weights: dict[str, Tensor]) -> _Architecture | None:
     """The architecture that weights with torchvision's names are of, if they are a ResNet's."""
     stages: dict[int, set[int]] = {}
     for name in weights:
@@ -239,7 +239,7 @@ def _architecture_of(weights: dict[str, Tensor]) -> Architecture | None:
     widths = [first.shape[0] for first in firsts if first is not None and first.ndim == 4]
     if len(widths) != len(stages):
         return None
-    return Architecture(
+    return _Architecture(
         stem=stem.shape[-1],
         blocks=tuple(len(stages[stage]) for stage in range(1, len(stages) + 1)),
         widths=tuple(widths),
@@ -257,7 +257,7 @@ def _head(checkpoint: Checkpoint, prefix: str, features: int) -> nn.Linear | Non
                 bias = checkpoint.tensors.get(f"{place}{name}.bias")
                 with torch.random.fork_rng():
                     head = nn.Linear(features, len(weight), bias=bias is not None)
-                fill(
+                _fill(
                     head,
                     {"weight": weight} | ({} if bias is None else {"bias": bias}),
                     f"The classifier in {checkpoint.path}",
@@ -266,7 +266,7 @@ def _head(checkpoint: Checkpoint, prefix: str, features: int) -> nn.Linear | Non
     return None
 
 
-def _classes(checkpoint: Checkpoint, head: nn.Linear | None, architecture: Architecture) -> list[str] | None:
+def _classes(checkpoint: Checkpoint, head: nn.Linear | None, architecture: _Architecture) -> list[str] | None:
     """The names of the head's classes: what the file says, or else those of the data set that such networks are known for.
 
     Ten classes are CIFAR-10's only for a network made for small images: any other may be Imagenette's, or anybody's.

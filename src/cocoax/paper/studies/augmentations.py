@@ -55,7 +55,7 @@ class AugmentationsStudy(LabelledStudy):
 
 
 @dataclass(frozen=True, eq=False)
-class Augmented:
+class _Augmented:
     """The original or one augmentation of it.
 
     Attributes:
@@ -75,14 +75,14 @@ class Augmented:
 
 
 @dataclass(frozen=True, eq=False)
-class AugmentedPicture(ResultList[Augmented]):
+class AugmentedPicture(ResultList[_Augmented]):
     """A picture and what survives each of its augmentations."""
 
-    variants: tuple[Augmented, ...]
+    variants: tuple[_Augmented, ...]
     file: ClassVar[str] = "augmentations"
 
     @property
-    def parts(self) -> Sequence[Augmented]:
+    def parts(self) -> Sequence[_Augmented]:
         """The original and its augmentations."""
         return self.variants
 
@@ -160,7 +160,7 @@ def explain_augmentations(
     else:
         attributions = method.explain(encoder, list(explicands.values()), target, progress=progress)
     parts = zip(explicands, attributions, similarities.tolist(), predictions, strict=True)
-    return AugmentedPicture(tuple(Augmented(name, each, cosine, *predicted) for name, each, cosine, predicted in parts))
+    return AugmentedPicture(tuple(_Augmented(name, each, cosine, *predicted) for name, each, cosine, predicted in parts))
 
 
 def _seen(encoder: Encoder, image: Image.Image) -> Image.Image:
@@ -201,7 +201,7 @@ def _predict(
 _Augment = Callable[[Image.Image, np.random.Generator], Image.Image]
 
 
-def flip(image: Image.Image, random: np.random.Generator) -> Image.Image:
+def _flip(image: Image.Image, random: np.random.Generator) -> Image.Image:
     """Mirror a picture, left to right."""
     return ImageOps.mirror(image)
 
@@ -226,7 +226,7 @@ def _crop_and_flip(image: Image.Image, random: np.random.Generator) -> Image.Ima
     return ImageOps.mirror(resized_crop(image, random))
 
 
-def greyscale(image: Image.Image, random: np.random.Generator) -> Image.Image:
+def _greyscale(image: Image.Image, random: np.random.Generator) -> Image.Image:
     """Take the colours away."""
     return image.convert("L").convert(image.mode)
 
@@ -286,10 +286,10 @@ def _rotate(image: Image.Image, random: np.random.Generator) -> Image.Image:
 
 
 AUGMENTATIONS: dict[str, _Augment] = {
-    "flip": flip,
+    "flip": _flip,
     "crop": resized_crop,
     "crop and flip": _crop_and_flip,
-    "greyscale": greyscale,
+    "greyscale": _greyscale,
     "colour jitter": colour_jitter,
     "cutout": cutout,
     "rotation": _rotate,

@@ -163,7 +163,7 @@ class Variants:
 
 
 @dataclass(frozen=True, eq=False)
-class StudyTable(StudyPart):
+class _StudyTable(StudyPart):
     """A table of the paper, which is also written as Markdown and LaTeX, our best values in bold.
 
     ``best`` are the places ``(row, column)`` of those values; ``settings`` are the heads over pairs of columns.
@@ -220,7 +220,7 @@ class StudyTable(StudyPart):
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
 
-def paper_table(paper: PaperTable, variants: Variants, records: Records, encoder: str) -> StudyTable:
+def paper_table(paper: PaperTable, variants: Variants, records: Records, encoder: str) -> _StudyTable:
     """Return a table of the paper: our values beside the published ones.
 
     It has lines of our own for the efficient estimator of RISE and for the chance levels.
@@ -258,7 +258,7 @@ def paper_table(paper: PaperTable, variants: Variants, records: Records, encoder
         for column, cell in zip(columns, cells, strict=True)
         if cell is not None
     )
-    return StudyTable(
+    return _StudyTable(
         paper.name,
         paper.title,
         (Table(("Method", variants.head, *heads), lines, title=paper.title),),
