@@ -25,7 +25,7 @@ _COLUMNS = 6  # of maps of one input, before there are two rows
 
 
 class _Mapped(Protocol):
-    """What a panel draws: an attribution, or an answer that has one."""
+    """An attribution, or an answer that has one; a panel draws it."""
 
     @property
     def attribution(self) -> Attribution:

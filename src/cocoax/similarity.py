@@ -23,11 +23,11 @@ _ROWS_AT_ONCE = 4096  # kernel matrices are built for this many representations 
 
 
 class Compared(Protocol):
-    """What representations are compared with: a :class:`cocoax.Reference`, or the explicand itself."""
+    """The other side of a similarity: a :class:`cocoax.Reference`, or the explicand itself."""
 
     @property
     def weights(self) -> Tensor | None:
-        """How much each of its representations counts, 1 on average; None where all count the same."""
+        """The weight of each representation, 1 on average; None where all are equal."""
 
     def points(self, similarity_name: str) -> Tensor:
         """Return its representations ``[m, d]``."""

@@ -30,7 +30,7 @@ _COMPARES = "compares with a Reference; make one with encoder.reference(...) or 
 
 
 class _Encodes(Protocol):
-    """What a target needs of an encoder to become a module."""
+    """The part of an encoder that a target needs to become a module."""
 
     module: Any
 

@@ -115,7 +115,7 @@ def draw(attribution: Attribution, view: View, limit: float) -> Image.Image:
 
 @dataclass(frozen=True)
 class Reading:
-    """What a map says at one place; ``value`` is None where the encoder did not look."""
+    """The value of a map at one place; None where the encoder did not look."""
 
     value: float | None = None
     error: float | None = None

@@ -68,7 +68,7 @@ class EncoderService:
 
     @property
     def most(self) -> int:
-        """How many samples a run has at most, unless more are asked for."""
+        """The largest number of samples of a run, unless more are asked for."""
         return self.method.samples if self.method.tolerance is None else min(self.method.max_samples, MAX_SAMPLES)
 
     def warm_up(self) -> None:

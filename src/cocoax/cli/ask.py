@@ -183,7 +183,7 @@ def _folder_names(name: Path) -> Iterator[Path]:
 
 @dataclass
 class _AskJob:
-    """What is asked about pictures and how, and the answers so far, as plain values.
+    """Questions about pictures with their options, and the answers so far, as plain values.
 
     Attributes:
         encoder, method: what answers.

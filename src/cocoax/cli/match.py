@@ -169,7 +169,7 @@ def explain_search(
 
 @dataclass(frozen=True)
 class _Documents:
-    """What is searched: texts or files of pictures, and a store of their vectors if there is one."""
+    """The documents of a search: texts or files of pictures, and a store of their vectors if there is one."""
 
     contents: Sequence[str | Path]
     store: Any = None

@@ -120,7 +120,7 @@ _LINEAR = "For 'linear'"
 
 
 class Trained(StrEnum):
-    """What can be trained."""
+    """A training objective."""
 
     simsiam = "simsiam"
     simclr = "simclr"

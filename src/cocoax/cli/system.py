@@ -210,7 +210,7 @@ _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days", "w": "weeks
 
 
 class _Kind(StrEnum):
-    """What the cache holds."""
+    """A kind of cached file."""
 
     references = "references"
     runs = "runs"

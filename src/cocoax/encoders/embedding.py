@@ -53,7 +53,7 @@ class _EmbeddedEncoder(Encoder):
 
     @property
     def identity(self) -> Identity:
-        """What the encoder of tokens was known by."""
+        """The identity of the encoder of tokens."""
         return self._of_tokens.identity
 
     def _embed(self, ids: Tensor) -> Tensor:

@@ -37,7 +37,7 @@ class _Copy:
 
 @dataclass(eq=False)
 class Copies:
-    """What an encoder keeps: its folded copy, if there is one, of which weights it is, and the shape it was made with."""
+    """The folded copy of an encoder, if there is one, the version of its weights, and the shape it was made with."""
 
     version: object
     folded: _Copy | None

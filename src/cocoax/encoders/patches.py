@@ -27,7 +27,7 @@ _KNOWN: WeakKeyDictionary[Encoder, dict[torch.Size, _Patches]] = WeakKeyDictiona
 
 @dataclass(frozen=True, eq=False)
 class _Patches:
-    """How an encoder cuts pictures of one size into patches.
+    """The patches that an encoder cuts pictures of one size into.
 
     Attributes:
         size: height and width of a patch, in pixels.

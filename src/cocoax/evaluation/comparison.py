@@ -125,7 +125,7 @@ class MethodComparison(Result):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What curves were made with, and what may be wrong."""
+        """The baselines of the curves, and warnings."""
         remarks = [f"Removed features became: {'; '.join(self.baselines)}."]
         if self.values["faithfulness"].shape[1] < 2:
             remarks.append("One input says nothing about others; give more.")

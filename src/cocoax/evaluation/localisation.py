@@ -24,7 +24,7 @@ Map = Attribution | np.ndarray  # of an attribution, the effects
 
 @dataclass(frozen=True)
 class MaskScores:
-    """How well a map lies on a class in a picture.
+    """Measures of how a map of a picture agrees with the mask of a class.
 
     Attributes:
         picture: the name of the picture.

@@ -34,7 +34,7 @@ class NotSeparableError(ValueError):
 
 @dataclass(frozen=True)
 class Separability:
-    """How well scores separate members of a corpus from those of a foil.
+    """Separation of the scores of a corpus from those of a foil.
 
     Attributes:
         auc: how often a corpus member scores above a foil member.

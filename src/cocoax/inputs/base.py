@@ -49,7 +49,7 @@ def plural(noun: str) -> str:
 
 
 class Fitting(Protocol[Fitted]):
-    """What can be fitted to a kind of input: a removal."""
+    """An object that can be fitted to a kind of input: a removal."""
 
     def ready(self, inputs: Any) -> Fitted:
         """Fill in what only the kind of input knows."""
@@ -171,7 +171,7 @@ class Inputs(ABC):
 
     @property
     def settings(self) -> tuple[object, ...]:
-        """What a representation depends on, beside the module: the preprocessing."""
+        """The options that a representation depends on, beside the module: those of the preprocessing."""
         return ()
 
     @property
@@ -181,7 +181,7 @@ class Inputs(ABC):
 
     @property
     def view_settings(self) -> tuple[object, ...]:
-        """What explicands depend on beyond the settings: how much of an input is explained."""
+        """The options that explicands depend on beyond the settings: the part of an input that is explained."""
         return ()
 
     def probe(self) -> Tensor | None:

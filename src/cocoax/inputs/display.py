@@ -19,7 +19,7 @@ SMALL = 96  # pixels of the longer side of a small picture
 
 
 class Display(ABC):
-    """How inputs of one kind are shown: the input's own data, and the views that are made of it.
+    """The display of an input: its own data, and the views that are made of it.
 
     A subclass is known to files by its ``kind``; one that has none of its own is to them what its base is.
     """
@@ -50,12 +50,12 @@ class Display(ABC):
 
     @property
     def notes(self) -> Mapping[str, object]:
-        """What a reader of an attribution should know about the input; goes to its metadata."""
+        """Notes about the input, for the metadata of an attribution."""
         return {}
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What a reader should know about the input, in sentences."""
+        """Warnings about the input, in sentences."""
         return ()
 
     @abstractmethod
@@ -161,7 +161,7 @@ class Names(Display):
 
 
 class Displayed:
-    """What has a ``display``; what that knows can be read here too, as far as its kind has it."""
+    """A result with a ``display``, whose attributes can be read here too."""
 
     display: Display
 

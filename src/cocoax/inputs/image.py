@@ -334,7 +334,7 @@ _LARGE = 20  # no network's preprocessing gives only numbers from 0 up to more t
 
 
 class _Whole:
-    """How all of a picture is taken in: at its own proportions if the module ``takes`` those, and else squeezed."""
+    """A view of all of a picture: at its own proportions if the module ``takes`` those, otherwise squeezed."""
 
     def __init__(self, squeezed: ImagePreprocess, own: ImagePreprocess, takes: Takes) -> None:
         self.squeezed = squeezed

@@ -253,7 +253,7 @@ class Text(Display):
 
     @property
     def notes(self) -> Mapping[str, object]:
-        """How much was cut off, and which words are unknown, if any."""
+        """The number of tokens that were cut off, and the unknown words, if any."""
         notes = {"left_out": self.left_out, "unknown": list(self.unknown)}
         return {name: note for name, note in notes.items() if note}
 

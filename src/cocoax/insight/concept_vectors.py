@@ -29,7 +29,7 @@ _RANDOM_CONCEPTS = 39  # that a concept is compared with: p-values of 0.025 can 
 
 @dataclass(frozen=True)
 class Importance:
-    """How much a concept matters to a class.
+    """The importance of a concept to a class.
 
     Attributes:
         concept, label: their names.
@@ -52,7 +52,7 @@ class Importance:
 
     @property
     def sentence(self) -> str:
-        """What came out, in a sentence."""
+        """The finding, in a sentence."""
         if self.p_value > 0.05:
             return f"{self.concept!r} matters no more to {self.label!r} than random concepts do (p = {self.p_value:.2g})."
         effect = "raises" if self.sensitivity > 0 else "lowers"

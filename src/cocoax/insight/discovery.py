@@ -289,7 +289,7 @@ class Discovery(ResultList[FoundCorpus]):
 
     @property
     def summary(self) -> str:
-        """What was found, in a sentence."""
+        """The finding, in a sentence."""
         what = "parts" if self.method in PARTS else "representations"
         return (
             f"{len(self)} corpora among {len(self.collection)} {self.collection.noun}s, by {self.method}; together they "

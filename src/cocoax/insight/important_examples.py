@@ -50,7 +50,7 @@ class Members:
 
     @cached_property
     def names(self) -> tuple[str, ...]:
-        """What to call each."""
+        """The names of the examples."""
         if self.reference is not None:
             return tuple(f"{self.reference.name} {number + 1}" for number in range(len(self)))
         return _numbered([self.encoder.inputs.label(item) for item in self.items])
@@ -79,7 +79,7 @@ class Members:
 
     @property
     def shares(self) -> Tensor:
-        """How much each counts in the mean over the corpus, ``[n]`` of sum 1: equal but for a reference that has weights."""
+        """The weight of each in the mean over the corpus, ``[n]`` of sum 1: equal unless the reference has weights."""
         weights = None if self.reference is None else self.reference.weights
         counts = torch.ones(len(self)) if weights is None else weights
         return counts.double() / counts.double().sum()
@@ -148,7 +148,7 @@ class Examples(Result):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What else is to be said."""
+        """Warnings for the reader, in sentences."""
         return self.notes
 
     def facts(self) -> dict[str, Any]:
@@ -223,7 +223,7 @@ def _encoded(encoder: Encoder, explicands: Sequence[Explicand]) -> Tensor:
 
 @dataclass(frozen=True)
 class Contribution(ExampleMethod):
-    """What each member adds to the mean similarity to the corpus, and to each part of its map.
+    """The contribution of each member to the mean similarity to the corpus, and to each part of its map.
 
     The mean over the corpus is a sum over its members, and so is the map: a field times each of them.
 

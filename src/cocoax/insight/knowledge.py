@@ -38,7 +38,7 @@ Test = Literal["held-out members", "given inputs", "random captions"]
 
 @dataclass(frozen=True)
 class CorpusSizeAuc:
-    """How well corpora of this size separate held-out members from the foil: mean AUC over random ones, and its spread."""
+    """The separation of held-out members from the foil by corpora of one size: mean AUC over random ones, and its spread."""
 
     size: int
     auc: float
@@ -68,7 +68,7 @@ class Knowledge(Result):
 
     @property
     def auc(self) -> float:
-        """How often a held-out member of the corpus scores above one of the foil."""
+        """The share of pairs in which a held-out member of the corpus scores above a member of the foil."""
         return self.separability.auc
 
     @property
@@ -78,7 +78,7 @@ class Knowledge(Result):
 
     @property
     def p_value(self) -> float:
-        """How often an encoder that knows no difference would do as well."""
+        """The probability that an encoder without any difference between the two would do as well."""
         return self.separability.p_value
 
     @property
@@ -91,7 +91,7 @@ class Knowledge(Result):
 
     @property
     def summary(self) -> str:
-        """What came out, in a sentence."""
+        """The finding, in a sentence."""
         ours, theirs = self.separability.counts
         which = f"these {ours}" if self.test == "held-out members" else f"the {ours} inputs that show"
         if self.verdict == "tells":
@@ -115,7 +115,7 @@ class Knowledge(Result):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What the size of the corpus does, in a sentence; empty where smaller ones were not tried or nothing was found."""
+        """The influence of the size of the corpus, in a sentence; empty if none was found."""
         if self.enough is None or not self:
             return ()
         last = self.sizes[-1]
@@ -172,7 +172,7 @@ class Knowledge(Result):
 
 
 class CaptionComparison(Knowledge):
-    """How many random captions make a smaller difference between inputs than a corpus does."""
+    """A comparison of a corpus with random captions: how many of these make a smaller difference between inputs."""
 
     measured = "random captions beaten"
     chance = "a random caption"
@@ -196,7 +196,7 @@ class CaptionComparison(Knowledge):
 
     @property
     def summary(self) -> str:
-        """What came out, in a sentence."""
+        """The finding, in a sentence."""
         share = f"{100 * self.beaten:.0f} % of {self.separability.counts[1]} random captions"
         known = "which may be chance" if self.verdict == "may be chance" else f"so it {self.verdict} among them"
         return (

@@ -67,13 +67,13 @@ class PartSet:
 
     @property
     def findings(self) -> tuple[str, ...]:
-        """What regions are called: the names of parts that touch, joined."""
+        """The names of regions: the names of parts that touch, joined."""
         names = dict(zip(self.parts, self.names, strict=True))
         return tuple(" + ".join(names[part] for part in region) for region in self.regions) or self.names
 
     @property
     def certainty(self) -> str:
-        """What is known about smaller sets, in a sentence."""
+        """Whether a smaller set can exist, in a sentence."""
         if self.proven:
             return "no set of one part fewer does."
         tried = f"{self.smaller} sets of one part fewer were tried, and none does"
@@ -132,7 +132,7 @@ class Minimal(Result):
 
     @property
     def summary(self) -> str:
-        """What is enough and what is needed, in a sentence."""
+        """The sufficient and the necessary parts, in a sentence."""
         kept, removed = (f"{len(found)} of {self.total} parts" for found in (self.kept, self.removed))
         keeps = "keeps" if len(self.kept) == 1 else "keep"
         names = [", ".join(map(repr, found.findings)) for found in (self.kept, self.removed)]

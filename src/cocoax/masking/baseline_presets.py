@@ -1,4 +1,4 @@
-"""What people may choose between in place of removed parts of a picture, by name."""
+"""Baselines of pictures that can be chosen by name."""
 
 from __future__ import annotations
 

@@ -38,7 +38,7 @@ class SamplingUnits:
 
     @cached_property
     def sizes(self) -> Tensor:
-        """How many masks each has, ``[units]``."""
+        """The number of masks of each unit, ``[units]``."""
         return 1.0 + (self.others >= 0).double()
 
     @cached_property

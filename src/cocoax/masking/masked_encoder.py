@@ -43,7 +43,7 @@ class Masks(Protocol):
 
 
 class MaskedEncoder:
-    """What an encoder makes of an explicand with features removed.
+    """Encodes an explicand with features removed.
 
     Args:
         encoder: what encodes.
@@ -76,7 +76,7 @@ class MaskedEncoder:
 
     @cached_property
     def fast(self) -> FastEncoder:
-        """What encodes masked inputs."""
+        """The encoder of masked inputs."""
         situation = type(self.removal).__name__, self.explicand.tensor, self.baseline_input
         return FastEncoder(self._plain, self._anchor_inputs, self.anchors, situation)
 

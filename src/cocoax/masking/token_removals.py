@@ -1,4 +1,4 @@
-"""How words are removed from a text: replaced by the mask token, deleted, or hidden from attention.
+"""Removals of words from a text: replaced by the mask token, deleted, or hidden from attention.
 
 Special tokens ([CLS], [SEP], a prompt) always stay. What comes out are token ids ``[L]``, or ids over an attention mask
 ``[2, L]``, as :class:`cocoax.TextEncoder` takes them.

@@ -61,7 +61,7 @@ class Origin:
 
     @property
     def metadata(self) -> dict[str, Any]:
-        """What an attribution says about itself."""
+        """The metadata of the attribution."""
         return {
             "method": self.method["type"],
             "options": {key: value for key, value in self.method.items() if key != "type"},

@@ -99,7 +99,7 @@ class _Effects:
 
     @property
     def rounding(self) -> float:
-        """How far rounding alone may move a vector."""
+        """The largest change of a vector by rounding alone."""
         return self.run.rounding * float(self.anchors.norm(dim=1).max())
 
     @property

@@ -1,4 +1,4 @@
-"""What every attribution method has in common."""
+"""The base class of attribution methods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a method returns, looked at before it is used, since methods may be users' own: a mistake ends in a sentence."""
+"""Checks of what a method returns, since methods may be users' own: a mistake ends in a sentence."""
 
 from __future__ import annotations
 

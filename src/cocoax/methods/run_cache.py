@@ -111,7 +111,7 @@ def _resumed(
 
 
 class RunCheckpoint:
-    """What a run has encoded so far, in a file beside the place where it will be kept: a killed process loses seconds.
+    """The representations of an unfinished run, in a file beside its place in the cache: a killed process loses seconds.
 
     The file is written every few seconds, but never so often that writing takes more than a twentieth of the time.
     """

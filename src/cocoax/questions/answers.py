@@ -36,7 +36,7 @@ ADVICE = "Another baseline may remove more: a strong blur, the mean colour, both
 
 @dataclass(frozen=True)
 class Rival:
-    """How similar the picture is to one caption, or to the pictures of a side, for comparison.
+    """The similarity of the picture to one caption, or to the pictures of a side, for comparison.
 
     Attributes:
         name: the caption, or what the pictures are called.
@@ -108,7 +108,7 @@ class Answer(Result):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What a reader should know before believing it, in sentences: doubts about the question, remarks about the map."""
+        """Warnings for the reader, in sentences: about the question and about the map."""
         advice = (ADVICE,) if self.attribution.removed < LITTLE_REMOVED and self.attribution.picture is not None else ()
         return self.doubts + self.attribution.remarks + advice
 
@@ -163,7 +163,7 @@ class Answer(Result):
 
     @property
     def region_table(self) -> Table:
-        """What raises and what lowers the score most; ± is one standard error, at most."""
+        """The regions that raise and lower the score most; ± is an upper bound on the standard error."""
         rows = tuple(
             (effect, region.place, region.percent, region.change + ("" if region.certain else " (may be nothing)"))
             for effect, regions in (("raises", self.regions), ("lowers", self.against))

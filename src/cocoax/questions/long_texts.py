@@ -30,7 +30,7 @@ MakeRun = Callable[[Explicand, Rise, Sequence[Target]], Run]
 
 @dataclass(frozen=True)
 class Budget:
-    """How many masked copies a text gets: of words alone, or of sentences, and of the words of each that matters."""
+    """Numbers of masked copies of a text: of words alone, or of sentences and of the words of each important sentence."""
 
     words: int
     sentences: int

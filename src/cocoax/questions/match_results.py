@@ -53,7 +53,7 @@ class MatchSide(Result):
 
     @property
     def title(self) -> str:
-        """What was asked."""
+        """The question."""
         return self.attribution.name
 
     @property
@@ -166,7 +166,7 @@ class Match(Result):
 
     @cached_property
     def interactions(self) -> Interactions:
-        """How parts of the query and of the document interact, whatever the others; the encoder is not called."""
+        """Interactions between parts of the query and of the document, without the foil; the encoder is not called."""
         if self.pairs is None:
             raise ValueError(
                 "Interactions need a method that removes features, such as method=cocoax.Rise(), and a similarity that is a "

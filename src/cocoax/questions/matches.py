@@ -43,7 +43,7 @@ SAMPLES = 500  # of inputs that are no texts
 
 @dataclass(frozen=True)
 class _Settings:
-    """How inputs are explained.
+    """The options by which inputs are explained.
 
     Attributes:
         method: of all; None chooses one for each kind of input.
@@ -270,7 +270,7 @@ class Found:
 
 @dataclass(frozen=True, eq=False)
 class Foil:
-    """What a hit is compared with, and what all of it is called."""
+    """The inputs that a hit is compared with, and their common name."""
 
     parts: Sequence[Found]
     name: str

@@ -262,7 +262,7 @@ class Question:
 
     @property
     def like_name(self) -> str:
-        """What the picture is compared with, in words: the name of ``like``, or ``itself``."""
+        """The name of ``like``, or ``itself``."""
         return self.like.name if self.like else _ITSELF
 
     @property

@@ -35,7 +35,7 @@ class Window:
 
 @dataclass(frozen=True, eq=False)
 class Piece:
-    """What is explained of an input: all of it, or one window of a text.
+    """The part of an input that is explained: all of it, or one window of a text.
 
     Attributes:
         tower: the encoder that takes it.
@@ -75,7 +75,7 @@ class Piece:
 
     @property
     def seen(self) -> Any:
-        """What is encoded where it is compared: the text; of a picture what is explained of it, which may be all of it."""
+        """The input that is encoded for the comparison: the text, or the part of a picture that is explained."""
         return self.content if isinstance(self.content, str) else self.explicand().tensor
 
     def key(self, explicand: Explicand | None = None) -> object:

@@ -35,7 +35,7 @@ _LAYOUT = Layout(
 
 @dataclass(frozen=True, eq=False)
 class Attribution(Displayed, Result):
-    """How much each part of an input counts for a target.
+    """The effect of each part of an input on a target.
 
     Attributes:
         values: one signed value per pixel ``[H, W]`` (the mean over channels), or per word, token, sentence, column or
@@ -104,7 +104,7 @@ class Attribution(Displayed, Result):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What a reader should know before believing it, in sentences; mostly there is nothing to say."""
+        """Warnings for the reader, in sentences; usually none."""
         empty = NOTHING if self.is_nothing else ""
         removal = about_removal(self.score, self.baseline_score, self.floor, self.is_nothing)
         noise = "" if self.is_nothing else about_noise(self.relative, self.standard_error)
@@ -113,7 +113,7 @@ class Attribution(Displayed, Result):
 
     @property
     def removed(self) -> float:
-        """How much of the score goes away with all of the input's parts: 1 is all of it, 0 nothing; NaN without a baseline.
+        """The fraction of the score that disappears when every part of the input is removed; NaN without a baseline.
 
         It is the difference of the two scores, as a fraction of the larger one. A map explains that difference only: where a
         blurred cat is still a cat to the encoder, what makes it a cat is not on the map. NaN also where both scores are 0.

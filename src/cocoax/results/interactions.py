@@ -142,7 +142,7 @@ def _placed(feature: int | tuple[int, ...], side: PairSide) -> int:
 
 @dataclass(frozen=True, eq=False)
 class Sampled:
-    """What the samples of one run do to values: sample n moves that of features i and j by ``left[n, i] * right[n, j]``.
+    """The influence of samples on values: sample n moves that of features i and j by ``left[n, i] * right[n, j]``.
 
     Attributes:
         masks: of the run; two runs with the same masks have samples that err together.
@@ -162,7 +162,7 @@ class Sampled:
 
 @dataclass(frozen=True, eq=False)
 class Interactions(Result):
-    """How features of one input and of another make the two similar; made by :func:`cocoax.interactions`.
+    """Interactions between the features of two inputs in their similarity; made by :func:`cocoax.interactions`.
 
     ``values[i, j]`` is the change in score when both are kept, beyond what each does alone: the mean over everything else of
     s(i and j) - s(i alone) - s(j alone) + s(neither). Masks of Rise over pixels are smooth, so that a cell's value is shared

@@ -35,7 +35,7 @@ class Result(ABC):
     @property
     @abstractmethod
     def summary(self) -> str:
-        """What was found, in one sentence."""
+        """The finding, in one sentence."""
 
     @abstractmethod
     def views(self) -> Sequence[View]:
@@ -52,7 +52,7 @@ class Result(ABC):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What a reader should know before believing it, in sentences."""
+        """Warnings for the reader, in sentences."""
         return ()
 
     def facts(self) -> Mapping[str, Any]:
@@ -181,7 +181,7 @@ class ResultList(Result, Collection[P]):
     @property
     @abstractmethod
     def parts(self) -> Sequence[P]:
-        """What it consists of."""
+        """The parts of the result."""
 
     def __len__(self) -> int:
         return len(self.parts)

@@ -1,4 +1,4 @@
-"""What all drawings by matplotlib share: which function draws a view, titles, scales."""
+"""Shared parts of drawings by matplotlib: which function draws a view, titles, scales."""
 
 from __future__ import annotations
 

@@ -19,7 +19,7 @@ UNCERTAINTY = ("fade", "hatch", "none")
 
 @dataclass(frozen=True)
 class PlotOptions:
-    """How results are drawn.
+    """Options of drawings.
 
     Attributes:
         title: instead of the question and the score.

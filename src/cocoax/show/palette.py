@@ -43,7 +43,7 @@ BAR = 0.07  # of a colour bar
 
 @dataclass(frozen=True)
 class Style:
-    """How a figure looks: sizes of letters in points, and colours of paper and ink."""
+    """The style of a figure: font sizes in points, colours of paper and ink."""
 
     title: float
     small: float

@@ -91,7 +91,7 @@ class Effects:
 
     @property
     def words(self) -> str:
-        """What the score answers, in short: of a difference what it begins with."""
+        """The question that the score answers, in short: of a difference its first term."""
         return self.parts[0][0] if self.parts else self.question
 
     @property
@@ -115,7 +115,7 @@ class Effects:
 
     @property
     def meaning(self) -> str:
-        """What the values are, for the label of a scale."""
+        """The meaning of the values, for the label of a scale."""
         return self.unit if self.values.any() else NOTHING
 
     @property
@@ -134,7 +134,7 @@ class Effects:
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class View:
-    """What there is to see.
+    """One thing to draw, as plain data.
 
     Attributes:
         title: stands above it; None for the question and the score of what is shown.

@@ -55,7 +55,7 @@ class CachedFile:
 
 @dataclass(frozen=True)
 class CacheInfo:
-    """What the cache holds, or what was deleted from it.
+    """Counts and sizes of cached files, or of those that were deleted.
 
     Attributes:
         folder: where it is.

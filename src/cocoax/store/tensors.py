@@ -83,7 +83,7 @@ def write_tensors(file: BinaryIO, tensors: Mapping[str, Tensor], metadata: Mappi
 
 @dataclass(frozen=True)
 class Layout:
-    """What a kind of file holds.
+    """The layout of a kind of file.
 
     Attributes:
         kind: what files call it.

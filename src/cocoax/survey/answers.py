@@ -197,7 +197,7 @@ class Survey(ResultList[RankedRow]):
 
     @property
     def summary(self) -> str:
-        """How many inputs were asked, and the range of their scores."""
+        """The number of inputs, and the range of their scores."""
         failed = f"; {len(self.index.failed)} inputs of the index could not be explained" if self.index.failed else ""
         return (
             f"{len(self.rows)} {self.index.manifest.nouns}, explained by {self.index.manifest.encoder}. Scores lie between "

@@ -207,7 +207,7 @@ def _check_folder(folder: UnitFolder, manifest: Manifest) -> Manifest | None:
 
 
 class _Progress:
-    """How many inputs are done, failed and left, and how long the rest takes."""
+    """Counts of inputs that are done, failed and left, and the time that is left."""
 
     def __init__(self, shown: Bar, left: int, manifest: Manifest, announce: Callable[[str], object] | None) -> None:
         self.shown = shown
@@ -405,7 +405,7 @@ class _LoadedItem:
 
 
 class EntryBuilder:
-    """What makes entries of inputs: an encoder, folded once for all inputs of one shape in a shard, and how."""
+    """Makes entries of inputs by an encoder, which is folded once for all inputs of one shape in a shard."""
 
     def __init__(self, encoder: Encoder, recipe: IndexRecipe, space: str) -> None:
         if not same_space(encoder.space, space):

@@ -104,7 +104,7 @@ class Comparison(ResultList[_Changed]):
 
     @property
     def summary(self) -> str:
-        """How well the maps of both encoders agree."""
+        """The agreement of the maps of both encoders."""
         first, second = self.names
         return (
             f"{len(self.inputs)} inputs, asked what makes them like {self.question}: the maps of {first} and {second} "
@@ -113,7 +113,7 @@ class Comparison(ResultList[_Changed]):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """How well scores agree, and how many inputs were left out."""
+        """The agreement of scores, and the number of inputs that were left out."""
         scores = (f"The two scores correlate by {self.score_agreement:.3f} over inputs.",) if self.scores_tell else ()
         left_out = f"{self.others} inputs of the same id but with other contents were left out."
         return (*scores, left_out) if self.others else scores

@@ -28,7 +28,7 @@ MAX_DROPPED_SHARE = 0.5  # of all entries: more than that are dropped only if it
 
 @dataclass
 class _Entries:
-    """How the entries of an index stand to the inputs that there are now.
+    """The entries of an index compared with the inputs that there are now.
 
     Attributes:
         kept: rows of each shard that stay.

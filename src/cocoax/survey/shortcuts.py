@@ -72,7 +72,7 @@ class Shortcuts(ResultList[Suspect]):
 
     @property
     def needed(self) -> int:
-        """How many inputs must be more unusual than all others before q can fall below .05."""
+        """The number of inputs that must be more unusual than all others before q can fall below .05."""
         _, counts = np.unique(self.classes.values, return_counts=True)
         total = int(counts.sum())
         return int(total / (FALSE_DISCOVERIES * (1 + total - int(counts.min())))) + 1
@@ -90,7 +90,7 @@ class Shortcuts(ResultList[Suspect]):
 
     @property
     def summary(self) -> str:
-        """How many inputs stand out."""
+        """The number of inputs that stand out."""
         certain = sum(suspect.q < FALSE_DISCOVERIES for suspect in self.suspects)
         return (
             f"{certain} of {len(self.suspects)} inputs are like their {self.classes.label} for unusual reasons (q < .05), "
@@ -253,7 +253,7 @@ def _table(items: Sequence[Any], kind: type[Any]) -> Table:
 
 @dataclass(frozen=True, eq=False)
 class Typical:
-    """How typical an input is of its class.
+    """An input, and how typical it is of its class.
 
     Attributes:
         row, id, label: which one.
@@ -271,7 +271,7 @@ class Typical:
 
 @dataclass(frozen=True, eq=False)
 class Typicality(ResultList[Typical]):
-    """How typical inputs are of their classes, by a ``label``; the least typical first."""
+    """All inputs with their typicality of the classes of a ``label``; the least typical first."""
 
     file: ClassVar[str] = "typicality"
     label: str
@@ -287,7 +287,7 @@ class Typicality(ResultList[Typical]):
 
     @property
     def summary(self) -> str:
-        """How many inputs are closer to another class, and the least typical one."""
+        """The number of inputs that are closer to another class, and the least typical one."""
         wrong, least = sum(item.margin < 0 for item in self.inputs), self.inputs[0]
         return (
             f"{wrong} of {len(self)} inputs are more similar to another {self.label} than to their own; the least typical is "

@@ -54,7 +54,7 @@ def index_folder(folder: str | Path) -> UnitFolder:
 
 @dataclass(frozen=True)
 class IndexRecipe:
-    """How the entries of an index are made.
+    """The options by which the entries of an index are made.
 
     Attributes:
         method: explains every input; its seed is mixed with the input's id.
@@ -130,7 +130,7 @@ class Manifest:
 
     @property
     def nouns(self) -> str:
-        """What several inputs are called."""
+        """The plural of the noun."""
         return plural(self.noun)
 
     @property
@@ -537,7 +537,7 @@ SMALL = ("id", "digest", "error", "representation", "shape", "scale", "parts")
 
 @dataclass(frozen=True, eq=False)
 class Rows:
-    """What is kept in memory of an index, in the order of the ids."""
+    """The columns of an index that are kept in memory, in the order of the ids."""
 
     ids: list[str]
     digests: list[str]  # of what the inputs were

@@ -155,7 +155,7 @@ _FILES = {"modules.json": "st:", "open_clip_config.json": "open_clip:", "config.
 
 
 def _on_disk(name: str) -> str | None:
-    """How to load what is there under this name: the rest of a sentence, or None if there is nothing."""
+    """Return how to load the model of this name on disk: the rest of a sentence, or None if there is none."""
     path = Path(name).expanduser()
     if path.is_file():
         return f"but there is a file of that name; say which kind of network it holds, such as 'resnet50:{name}'."

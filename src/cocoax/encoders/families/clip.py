@@ -190,7 +190,7 @@ def _text_tower(model: Any, tokenizer: Any, name: str) -> TextEncoder:
 
 
 def _text_defaults(kind: str) -> dict[str, Any]:
-    """How the processor of this type of models treats texts unless told otherwise."""
+    """Return the defaults of the text processor of this type of models."""
     transformers = import_module("transformers")
     mapping = getattr(transformers.models.auto.processing_auto, "PROCESSOR_MAPPING_NAMES", {})
     processor = getattr(transformers, mapping.get(kind) or "", None)

@@ -223,13 +223,13 @@ def import_package(name: str, family: str, extra: str) -> Any:
 
 
 def title_of(name: str) -> str:
-    """What pictures call a model: the name of its folder, or its name on the hub."""
+    """Return the name of a model in figures: that of its folder, or its name on the hub."""
     path = Path(name).expanduser()
     return path.resolve().name if path.is_dir() else name
 
 
 def name_of(model: Any) -> str:
-    """What pictures call a model of transformers that is in memory: where it was loaded from, or else its class."""
+    """Return the name in figures of a model of transformers in memory: where it was loaded from, or its class."""
     return title_of(getattr(getattr(model, "config", None), "_name_or_path", None) or type(model).__name__)
 
 
@@ -255,5 +255,5 @@ def with_part(model: nn.Module, name: str, part: nn.Module | None) -> Any:
 
 
 def _first_line(error: BaseException) -> str:
-    """What an error says, without the rest of the story."""
+    """Return the first line of an error."""
     return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

@@ -1,4 +1,4 @@
-"""What an image processor of transformers does to a picture, as a preprocessing whose crop is known where possible."""
+"""Image processors of transformers as a preprocessing whose crop is known where possible."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Preprocess = Callable[[Image.Image], Tensor]
 
 
 def preprocess_of(processor: Any) -> Preprocess:
-    """What a transformers image processor does, as an :class:`ImagePreprocess` if that gives the same pixels.
+    """Return an image processor of transformers as an :class:`ImagePreprocess` if that gives the same pixels.
 
     The processors are many; whether one is expressed is not looked up but tried out, on a wide and on a tall picture.
     """

@@ -27,7 +27,7 @@ UNLIMITED = 100_000  # tokenizers without a limit say 10^30
 
 
 class TextOptions(TypedDict, total=False):
-    """What :class:`cocoax.TextEncoder` takes beside the module and the tokenizer."""
+    """The options of :class:`cocoax.TextEncoder` beside the module and the tokenizer."""
 
     limit: int
     pad: int | None
@@ -86,7 +86,7 @@ def sentence_encoder(model: Any, *, prompt: str | None = None, **options: Unpack
 
 
 class _TextModelOptions(TextOptions, total=False):
-    """What :func:`text_model_encoder` takes beside the model and the tokenizer."""
+    """The options of :func:`text_model_encoder` beside the model and the tokenizer."""
 
     pooling: TextPooling | None
     layer: str | nn.Module | None
@@ -255,5 +255,5 @@ def _limit(tokenizer: Any, config: Any) -> int:
 
 
 def _short(name: str) -> str:
-    """What pictures call a text model: the last part of its name."""
+    """Return the name of a text model in figures: the last part of its name."""
     return title_of(name).rpartition("/")[2]

@@ -52,7 +52,7 @@ class _Architecture:
 
     @property
     def name(self) -> str:
-        """What such a network is called."""
+        """The name of the architecture."""
         return f"{'CIFAR ' if self.small else ''}ResNet-{self.depth}"
 
     @property

@@ -88,7 +88,7 @@ class AugmentedPicture(ResultList[_Augmented]):
 
     @property
     def summary(self) -> str:
-        """How similar the augmented pictures still are to the original one."""
+        """The similarities of the augmented pictures to the original one."""
         kept = [variant.similarity for variant in self.variants if variant.name != ORIGINAL]
         return f"After an augmentation, the cosine similarity to the original is {np.mean(kept):.2f} on average."
 

@@ -49,7 +49,7 @@ class Gap:
 
     @property
     def gap(self) -> float:
-        """How much is missing, or too much."""
+        """The difference between the sum of the map and the change of the score."""
         return abs(self.total - self.difference)
 
 

@@ -35,7 +35,7 @@ Item = TypeVar("Item")
 
 @dataclass(frozen=True, eq=False)
 class Case:
-    """What attributions are judged by: measures, and the fields that tell this case from others."""
+    """The measures that attributions are judged by, and the fields by which tables find this case."""
 
     key: Mapping[str, Any]
     measures: Sequence[Measure]
@@ -43,7 +43,7 @@ class Case:
 
 @dataclass(frozen=True, eq=False)
 class Task:
-    """What to explain, with which encoder, and the case it belongs to; ``key`` tells it from others of that case."""
+    """One explicand to explain, its encoder, and the case it belongs to; ``key`` is unique within the case."""
 
     case: Case
     key: Mapping[str, Any]

@@ -56,7 +56,7 @@ class Localisation(Result):
 
     @property
     def summary(self) -> str:
-        """What was asked."""
+        """The question."""
         return f"{self.p} and {self.q}, each against many other things and against the other"
 
     def views(self) -> list[View]:

@@ -35,7 +35,7 @@ _WAYS_TO_ASK = ("contrastive", "corpus", "label-free")
 
 @dataclass(frozen=True)
 class LocalisationOptions:
-    """How classes are asked about, and how maps are compared with masks.
+    """Options: how classes are asked about, and how maps are compared with masks.
 
     Args:
         template: makes a caption of a class name.
@@ -155,7 +155,7 @@ _PROPORTIONS = ("found", "pointing")  # yes or no for each question
 
 @dataclass(frozen=True)
 class LocalisationScores(ResultList[MaskScores]):
-    """How the maps of each way to ask lie on the masks.
+    """Agreement of maps with masks, for each way to ask.
 
     Proportions (found, pointing) have Wilson's 95 % intervals, means (energy, IoU) bootstrap intervals over pictures.
     """
@@ -174,14 +174,14 @@ class LocalisationScores(ResultList[MaskScores]):
 
     @property
     def summary(self) -> str:
-        """How often the largest value lies on the thing, for each way to ask."""
+        """The share of maps whose largest value lies on the object, for each way to ask."""
         pictures = len({record.picture for record in self.records})
         rates = ", ".join(f"{row['target']} {row['pointing']:.0%}" for row in self.table().records() if not row["class"])
         return f"Of the questions about {pictures} pictures, so many maps peak on the thing: {rates}."
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """What the intervals are."""
+        """The definition of the intervals."""
         return ("In brackets: 95 % intervals, Wilson's for found and pointing game, bootstrap over pictures for the rest.",)
 
     def views(self) -> list[Table]:

@@ -32,7 +32,7 @@ SETTINGS = {"imagenet_simclr": "ImageNet, SimCLR", "cifar10_simsiam": "CIFAR-10,
 
 @dataclass(frozen=True)
 class PaperTable:
-    """What a table of the paper shows, and the study that makes it."""
+    """A table of the paper: its content, and the study that makes it."""
 
     name: str
     study: str
@@ -42,7 +42,7 @@ class PaperTable:
 
     @property
     def title(self) -> str:
-        """What it shows, in words."""
+        """The title of the table, in words."""
         who = "belong to the corpus class" if self.class_case == "same" else "do not belong to the corpus class"
         models = " of trained and randomised encoders" if self.study == "randomised" else ""
         return f"{self.measure.replace('_', ' ').capitalize()}{models}, {self.similarity} targets, explicands {who}"

@@ -1,4 +1,4 @@
-"""What every study shares: its options, the draws of explicands, corpora and foils, and their representations."""
+"""The base of all studies: options, draws of explicands, corpora and foils, and their representations."""
 
 from __future__ import annotations
 

@@ -84,7 +84,7 @@ class StudyPart(Result):
 
     @property
     def summary(self) -> str:
-        """What it shows."""
+        """The title of the table."""
         return self.about
 
     def views(self) -> tuple[View, ...]:
@@ -122,7 +122,7 @@ class StudyReport(Result):
 
     @property
     def summary(self) -> str:
-        """How many explicands there are."""
+        """The number of explicands."""
         return f"{len(self.records)} explicands, runs: {self.options['runs']}."
 
     def views(self) -> list[View]:

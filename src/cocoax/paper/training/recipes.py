@@ -117,7 +117,7 @@ def normalised(pixels: Tensor, mean: Sequence[float], std: Sequence[float]) -> T
 
 @dataclass(frozen=True)
 class Recipe:
-    """How to train: everything that the result depends on, besides the data.
+    """A training recipe: everything that the result depends on, besides the data.
 
     Args:
         kind: ``"simclr"``, ``"simsiam"`` or ``"classifier"``.
