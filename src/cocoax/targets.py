@@ -340,7 +340,7 @@ class TargetModule(nn.Module):
 
 
 def rather_than(corpus: str, foil: str) -> str:
-    """Return both sides of a question in words; where they have one name, with what tells them apart."""
+    """Return both sides of a question in words; sides of one name get a distinguishing addition."""
     return f"{corpus} rather than {foil}" if corpus != foil else f"{corpus} (corpus) rather than {foil} (foil)"
 
 

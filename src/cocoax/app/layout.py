@@ -68,7 +68,7 @@ class Layout:
 
     @property
     def outputs(self) -> list[Any]:
-        """Everything that events change; a handler returns those that it does."""
+        """All components that events change; a handler returns the ones it changed."""
         panels = [[panel.column, panel.notice, *panel.pictures.values()] for panel in self.panels]
         page = [self.notice, self.status, self.stop, self.more, self.curves, self.legend, self.file]
         return [*page, *self.figures, *(component for panel in panels for component in panel)]

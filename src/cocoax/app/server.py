@@ -1,4 +1,4 @@
-"""Serving the page: to this machine only unless told otherwise, and without anything from elsewhere."""
+"""The server of the page: for this machine only by default, and without resources from other hosts."""
 
 from __future__ import annotations
 

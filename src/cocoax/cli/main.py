@@ -1,4 +1,4 @@
-"""The command ``cocoax``: all commands by name, loaded when they are called, and errors told in a sentence."""
+"""The command ``cocoax``: all commands by name, loaded when they are called, and errors in a sentence."""
 
 from __future__ import annotations
 
@@ -187,7 +187,7 @@ def _complain(heading: str, sentence: object) -> None:
 
 
 def main() -> None:
-    """Run the command line; what a user did wrong is told in a sentence, not in a traceback."""
+    """Run the command line; a mistake of the user gets a sentence, not a traceback."""
     gc.set_threshold(100_000, 20, 20)  # looking for garbage while libraries are imported takes a tenth of the time of that
     # What a library would tell a programmer, a user gets as a sentence.
     warnings.showwarning = lambda message, *_where: _complain("[yellow]note:[/]", message)

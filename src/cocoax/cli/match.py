@@ -271,7 +271,7 @@ def ask_text(
 
 
 def _save_beside(result: Result, folder: Path) -> list[Path]:
-    """Write a page and JSON; those that are there from an earlier time stay."""
+    """Write a page and JSON; existing files of other hits stay."""
     from cocoax.questions.report import free_ending
     from cocoax.store import folder_lock
 

@@ -333,7 +333,7 @@ def _check_captions(sides: Sequence[cocoax.Side]) -> None:
 
 
 def _captions_of(source: str, template: str, without: Sequence[str]) -> list[str]:
-    """Return the captions of a ready-made foil or of a text file with one name per line, without those that are asked for."""
+    """Return the captions of a ready-made foil or of a text file with one name per line, without those of the question."""
     from cocoax.data import caption, cifar100
     from cocoax.inputs.open import read_lines
 

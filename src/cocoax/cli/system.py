@@ -179,7 +179,7 @@ def serve_page(
 
 
 def list_encoders(as_json: AsJson = False) -> None:
-    """List the encoders that can be loaded by name, and how to get those that cannot yet.
+    """List the encoders that can be loaded by name, and how to install the others.
 
     Examples:
         cocoax encoders

@@ -42,7 +42,7 @@ class LabelledImages:
 
     @cached_property
     def fingerprint(self) -> str:
-        """A digest of classes, labels and images, which tells these data from others wherever they are kept.
+        """A digest of classes, labels and images, which does not depend on where the data are kept.
 
         Arrays count as a whole; of files their names below the folder that holds them all count, and the content of a
         hundred of them.

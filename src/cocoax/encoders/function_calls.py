@@ -92,7 +92,7 @@ class FunctionCalls:
         return len(keys)
 
     def _sent(self, missing: list[str], items: Mapping[str, Any]) -> dict[str, np.ndarray]:
-        """Return the arrays of items that were never sent; those that come before an error are kept."""
+        """Return the arrays of items that were never sent; arrays that arrive before an error are kept."""
         allowed = len(missing) if self.max_calls is None else max(self.max_calls - self.sent, 0)
         arrays: dict[str, np.ndarray] = {}
         batches = [

@@ -85,7 +85,7 @@ class MethodComparison(Result):
 
     @property
     def best(self) -> tuple[str, ...]:
-        """The method with the highest faithfulness, and those that cannot be told apart from it, in order."""
+        """The method with the highest faithfulness, and the methods without a significant difference to it, in order."""
         first, *others = self.ranking
         return (first, *(name for name in others if not self.difference(first, name).excludes_zero))
 
@@ -109,7 +109,7 @@ class MethodComparison(Result):
 
     @property
     def summary(self) -> str:
-        """Which method is best, or that they cannot be told apart, in a sentence."""
+        """The best method, or that no difference is significant, in a sentence."""
         on = f"on {'this' if self.values['faithfulness'].shape[1] == 1 else 'these'} {self.inputs}"
         others = [name for name in self.ranking if name not in self.best]
         if not others:
@@ -272,7 +272,7 @@ def _removals(encoder: Encoder, methods: Sequence[Method], other: Any) -> tuple[
 
 
 def _others(encoder: Encoder, other: Any) -> Iterator[Removal]:
-    """Go through baselines that may be the other one: the given one, or those that the kind of input has by name."""
+    """Yield candidates for the second baseline: the given one, or the named baselines of the kind of input."""
     kind = encoder.inputs
     if other is not None:
         yield resolve(other, kind)

@@ -52,7 +52,7 @@ class Separability:
 
     @property
     def verdict(self) -> Verdict:
-        """Whether the encoder tells them apart, cannot, takes one for the other, or there is too little to tell."""
+        """The verdict: separated, not separated, reversed, or too few inputs to decide."""
         if self.p_value <= SIGNIFICANCE_LEVEL and self.low > 0.5:
             return "tells"
         if self.high < 0.5:

@@ -36,7 +36,7 @@ def check_batch(batch: Tensor) -> None:
 
 
 def check_elements(item: Any) -> None:
-    """Raise if an array or a tensor is larger than any input, which its shape tells before anything is read of it."""
+    """Raise if the shape of an array or a tensor is larger than that of any input; nothing is read."""
     if isinstance(item, Tensor | np.ndarray) and math.prod(item.shape) > _MAX_INPUT_ELEMENTS:
         raise ValueError(
             f"The input has {math.prod(item.shape)} elements, more than the {_MAX_INPUT_ELEMENTS} of the largest picture."
@@ -185,7 +185,7 @@ class Inputs(ABC):
         return ()
 
     def probe(self) -> Tensor | None:
-        """Return a small prepared input, always the same, that tells encoders apart by what they make of it; None by default.
+        """Return a small fixed prepared input, by whose representation encoders are identified; None by default.
 
         It depends on nothing but :attr:`space_settings`. Without one, noise of the shape of the first input is taken.
         """

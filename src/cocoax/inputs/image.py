@@ -395,7 +395,7 @@ class Pictures(Inputs):
 
     @property
     def default_removal(self) -> str | Fitting[Any]:
-        """A strong blur, or what :meth:`with_baseline` was told."""
+        """A strong blur, or the baseline given to :meth:`with_baseline`."""
         return self.removals[0] if self._removal is None else self._removal
 
     def with_baseline(self, removal: Fitting[Any]) -> Pictures:

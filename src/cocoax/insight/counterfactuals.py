@@ -291,7 +291,7 @@ class _ExchangeSearch:
         return scores
 
     def chosen(self, exchange: Exchange, choices: np.ndarray) -> np.ndarray:
-        """Return the scores of choices; those that give no input have the score of the explicand."""
+        """Return the scores of choices; impossible choices have the score of the explicand."""
         possible = exchange.possible(choices)
         scores = np.full(len(choices), self.score)
         if possible.any():

@@ -222,7 +222,7 @@ class Discovery(ResultList[FoundCorpus]):
         return self.collection.maps(found.members[:count].tolist(), self.target(found))
 
     def check(self, concept: str | Reference) -> list[tuple[FoundCorpus, Separability]]:
-        """Return how well a concept tells the members of each corpus from all other inputs, best first.
+        """Return how well a concept separates the members of each corpus from all other inputs, best first.
 
         A concept is a word or a caption, for encoders with a text tower, or a reference.
         """
@@ -477,7 +477,7 @@ def _check_inputs(collection: Collection, corpora: int) -> None:
 
 
 def _that_matter(parts: PartVectors) -> PartVectors:
-    """Return parts without those that make no difference at all."""
+    """Return the parts that make a difference."""
     lengths = np.linalg.norm(parts.vectors, axis=1)
     matter = lengths > 1e-6 * max(float(lengths.max()), 1e-30)
     if not float(lengths.max()) > 0:

@@ -98,7 +98,7 @@ class Exchange(ABC):
         """Return what a choice changes, in words."""
 
     def findings(self, choice: np.ndarray) -> list[str]:
-        """Return the changes as a reader is told of them; by default one by one."""
+        """Return the changes in words; by default one by one."""
         return [str(change) for change in self.changes(choice)]
 
     @abstractmethod

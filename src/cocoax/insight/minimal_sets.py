@@ -181,7 +181,7 @@ class Minimal(Result):
         return f"What is enough, and what is needed: {self.question}"
 
     def views(self) -> list[Gallery]:
-        """Return the input, the parts that are enough and those that are needed."""
+        """Return the input, the sufficient parts and the necessary parts."""
         titles = (
             f"{self.question}\nscore {self.score:+.3f}",
             f"enough: {len(self.kept)} of {self.total} parts\nalone {self.kept.score:+.3f}",

@@ -184,7 +184,7 @@ class GridMasks:
 
     @property
     def as_drawn(self) -> bool:
-        """Whether those that are to be complements are."""
+        """Whether the masks that should be complements of others are."""
         rows, others = (part[self.units.others >= 0] for part in (self.units.rows, self.units.others))
         opposite = bool((self.bits[rows] != self.bits[others]).all())
         return opposite and torch.equal(self.shifts[rows], self.shifts[others])

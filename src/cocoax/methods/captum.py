@@ -210,7 +210,7 @@ def _find(method: str | type) -> Any:
 
 
 def _parameters(function: Any) -> set[str]:
-    """Return the names of a function's parameters, without those that every one has."""
+    """Return the names of a function's own parameters, without those of every Captum method."""
     names = set(inspect.signature(function).parameters)
     return names - {"self", "args", "kwargs", "forward_func", "model", "inputs", "target"}
 

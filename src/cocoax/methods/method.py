@@ -178,7 +178,7 @@ class Method(ABC):
         """Return one list of attributions, in the order of the targets, for each explicand."""
 
     def chance(self, explicand: Explicand, baseline: Tensor, seed: int = 0) -> Tensor:
-        """Return the map that the method makes of an encoder that tells nothing; by default noise for each element."""
+        """Return the map that the method makes of an uninformative encoder; by default noise for each element."""
         return explicand.per_feature(normal(seed, 0, tuple(explicand.tensor.shape)))
 
     def describe(self) -> dict[str, Any]:

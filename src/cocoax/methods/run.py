@@ -324,7 +324,7 @@ class Run:
         return True
 
     def _encode(self, masked: MaskedEncoder, masks: Masks, shown: Bar) -> None:
-        """Encode the masks that are new, and keep them all; an interruption keeps those that were done."""
+        """Encode the new masks; an interruption keeps the representations so far."""
         done = len(self)
         several = [len(self.anchors) - 1] if len(self.anchors) > 2 else []
         representations = self.anchors.new_empty(len(masks), *several, self.anchors.shape[1])

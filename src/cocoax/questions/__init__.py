@@ -1,4 +1,4 @@
-"""Questions in words and pictures, why texts match, and where a map is hottest."""
+"""Questions in words and pictures, and explanations of matches and search hits."""
 
 from cocoax.questions.answers import Answer, Rival, ask
 from cocoax.questions.match_results import Hit, Hits, Match, MatchSide

@@ -366,7 +366,7 @@ class _Asked:
 
 
 def _candidates(side: Side, part: Target | None, name: Literal["like", "unlike"]) -> dict[str, _Candidate]:
-    """Return what a side names, each caption and its pictures together, by a key that tells them from all others."""
+    """Return the names on a side, each caption and its pictures together, by a unique key."""
     if part is None or not side:
         return {}
     candidates: dict[str, _Candidate] = {}

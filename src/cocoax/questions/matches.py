@@ -340,7 +340,7 @@ class Matcher:
         return QUERY_BUDGET if piece.is_query else self.settings.budget
 
     def run(self, piece: Piece, *targets: Target) -> Run | NestedRun:
-        """Return the runs of an input; those that were made before are found, here or in the cache folder."""
+        """Return the runs of an input, from memory or the cache folder where they were made before."""
         explicand, key = self._explicand(piece)
         if key not in self._runs:
             self._runs[key] = self._start(piece, explicand, targets)

@@ -201,7 +201,7 @@ def closest_to(pieces: Sequence[Piece], own: Tensor, similarity: Similarity, the
 
 
 def represent(pieces: Sequence[Piece], progress: bool | None = False) -> Tensor:
-    """Return the representations of pieces of one encoder's inputs, ``[n, d]``; those that the cache has are found there."""
+    """Return the representations of pieces of one encoder's inputs, ``[n, d]``, from the cache where it has them."""
     tower = pieces[0].tower
     samples = tower.reference([piece.seen for piece in pieces], keep_samples=True, progress=progress).samples
     assert samples is not None

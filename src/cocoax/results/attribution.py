@@ -259,7 +259,7 @@ class Attribution(Displayed, Result):
 
 
 def at_least_rounding(error: Tensor, floor: float) -> Tensor:
-    """Return standard errors, two of which are at least the floor; those that are 0 are of values that nothing is left to."""
+    """Return standard errors of which two are at least the rounding floor; 0 stays 0, the error of an exact value."""
     return torch.where(error > 0, error.clamp(min=floor / 2), error).float()
 
 

@@ -210,7 +210,7 @@ class Interactions(Result):
         return not bool(self.shown.any())
 
     def _floors(self, weights: Tensor, side: str) -> Tensor:
-        """Return how far rounding alone may move what :meth:`errors_of_sums` tells the errors of."""
+        """Return the largest change by rounding alone of the sums in :meth:`errors_of_sums`."""
         if self.lengths is None:
             return torch.zeros(1, 1)
         (other, its), (other_rounding, its_rounding) = self.lengths, self.rounding

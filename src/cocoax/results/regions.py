@@ -1,4 +1,4 @@
-"""Regions: where a map is hottest, in words and numbers."""
+"""Regions: where a map is strongest, in words and numbers."""
 
 from __future__ import annotations
 

@@ -143,7 +143,7 @@ def _outlines(regions: np.ndarray, box: Box) -> Iterator[tuple[int, str]]:
 
 
 def _thinned(line: np.ndarray) -> np.ndarray:
-    """Return the points of a line without those that are close to the one before."""
+    """Return the points of a line without points close to the previous one."""
     kept = [0]
     for at in range(1, len(line) - 1):
         if np.abs(line[at] - line[kept[-1]]).max() >= _CLOSE:

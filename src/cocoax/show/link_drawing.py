@@ -76,7 +76,7 @@ def _length(line: Sequence[tuple[int, str]]) -> int:
 
 
 def _line(names: Sequence[str], wanted: set[int]) -> list[tuple[int, str]]:
-    """Return the words of a line with their numbers; of a long one those that are wanted, with … for what is left out."""
+    """Return the words of a line with their numbers; of a long line the wanted words, with … for omissions."""
     words = [(number, " ".join(name.split())) for number, name in enumerate(names)]
     if _length(words) <= _LONGEST_LINE:
         return words

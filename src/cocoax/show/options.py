@@ -106,7 +106,7 @@ _DEFAULTS: ContextVar[Mapping[str, Any]] = ContextVar("options of drawings", def
 
 @contextmanager
 def default_options(**options: Any) -> Iterator[None]:
-    """Let all that is drawn meanwhile have these options, unless told otherwise: ``with default_options(style="paper"):``."""
+    """Change the default options of drawings inside a block: ``with default_options(style="paper"):``."""
     PlotOptions.of(options)
     before = _DEFAULTS.set({**_DEFAULTS.get(), **options})
     try:

@@ -110,7 +110,7 @@ def _show_photo(view: Photo, ax: Axes) -> None:
 
 
 def _edges(inside: np.ndarray) -> np.ndarray:
-    """Return the lines between pixels that are inside and those that are not, ``[lines, 2, (x, y)]``."""
+    """Return the lines between pixels inside and outside of a mask, ``[lines, 2, (x, y)]``."""
     padded = np.pad(inside, 1)
     rows, columns = np.nonzero(padded[1:, 1:-1] != padded[:-1, 1:-1])  # a line above pixel (row, column)
     across = np.stack([np.stack([columns, rows], 1), np.stack([columns + 1, rows], 1)], 1)

@@ -114,7 +114,7 @@ def clear_cache(*, kind: str | None = None, encoder: str | None = None, older_th
 
 
 def _cached_files() -> Iterator[CachedFile]:
-    """Yield the files that Cocoax wrote into the cache, those that were cut off included."""
+    """Yield the files that Cocoax wrote into the cache, unfinished ones included."""
     for folder in ("references", "runs", "vectors"):
         for path in sorted((cache_folder() / folder).glob("*")):
             if (name := _CACHED_NAME.fullmatch(path.name)) is None:
@@ -127,7 +127,7 @@ def _cached_files() -> Iterator[CachedFile]:
 
 
 def _encoder_of(path: Path) -> str | None:
-    """Return the name of the encoder that made a file, which its header tells; torch is not needed to read that."""
+    """Return the name of the encoder that made a file, from its header, without importing torch."""
     try:
         with path.open("rb") as file:
             length = int.from_bytes(file.read(8), "little")

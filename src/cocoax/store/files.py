@@ -170,7 +170,7 @@ def write_as_named(path: str | Path, name: str, kinds: Mapping[str, Callable[[Pa
 
 
 def check_ending(path: Path, endings: Iterable[str]) -> None:
-    """Raise if a path ends as files do that are not among those that can be written; without an ending it is a folder."""
+    """Raise if no file with the ending of a path can be written; a path without an ending is a folder."""
     ending, known = path.suffix.lower(), list(endings)
     if ending in OTHERS and ending not in known and not path.is_dir():
         raise ValueError(f"Files end in {', '.join(known)}; a path of another ending is a folder for all. Got {path.name}.")

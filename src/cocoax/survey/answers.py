@@ -251,7 +251,7 @@ class Survey(ResultList[RankedRow]):
         return Table(("place", "id", "score", *self.score_parts, *map(beside, self.index.columns)), rows, title="Table")
 
     def table(self) -> Table:
-        """Return one row for each input, highest first: id, score and its parts, the columns, and the hottest cell."""
+        """Return one row for each input, highest first: id, score and its parts, the columns, and the strongest cell."""
         rows = []
         for number in self.order.tolist():
             row = int(self.rows[number])

@@ -140,7 +140,7 @@ class Comparison(ResultList[_Changed]):
         )
 
     def facts(self, most: int | None = None) -> dict[str, Any]:
-        """Return agreements and all inputs, or ``most`` of those that changed most."""
+        """Return agreements and all inputs, or the ``most`` inputs with the largest changes."""
         return {
             "encoders": list(self.names),
             "question": self.question,

@@ -47,7 +47,7 @@ def export_atlas(index: Index, path: str | Path, survey: Survey | None = None) -
 
 
 def export_fiftyone(survey: Survey, path: str | Path, label: str = "label") -> Path:
-    """Write the labels of a FiftyOne data set: each picture's label, and its score and hottest cell as attributes.
+    """Write the labels of a FiftyOne data set: each picture's label, and its score and strongest cell as attributes.
 
     Load it with ``fiftyone.Dataset.from_dir(data_path=PICTURES, labels_path=FILE,
     dataset_type=fiftyone.types.FiftyOneImageClassificationDataset)``, which knows pictures by their paths without endings.

@@ -205,7 +205,7 @@ class Index:
         return [display for display, _ in self._shown(rows)]
 
     def _shown(self, rows: Sequence[int] | np.ndarray) -> list[tuple[Display | None, Tensor | None]]:
-        """Return how rows are shown, and the label maps of those that are divided into parts."""
+        """Return the displays of rows, and the label maps of rows that are divided into parts."""
         shown: list[tuple[Display | None, Tensor | None]] = []
         with corrupt_file_errors(self.folder / "shards"):
             for row, packed in zip(rows, self._stored(rows, "shown"), strict=True):

@@ -29,7 +29,7 @@ WorkerSetup = tuple[Encoder | str, str | None, IndexRecipe, Manifest]
 
 
 class Worker:
-    """An actor: an encoder, loaded once, that makes shards. What goes wrong is told in its answer: Ray would drop it."""
+    """An actor: an encoder, loaded once, that makes shards. Errors are part of its answer: Ray would drop them."""
 
     def __init__(self, setup: bytes, threads: int) -> None:
         import torch
@@ -125,7 +125,7 @@ def _answers(ray: Any, chunks: Sequence[Chunk], setup: WorkerSetup, count: int, 
 
 @contextmanager
 def _quietly(ray: Any) -> Iterator[None]:
-    """Let a shard that kills its worker be left out, and how far it is be told here; afterwards all is as it was."""
+    """Leave out shards that kill their worker, and report progress here; Ray's settings are restored at the end."""
     context, log = ray.data.DataContext.get_current(), logging.getLogger("ray.data")
     before = context.enable_progress_bars, context.max_errored_blocks, log.level
     context.enable_progress_bars, context.max_errored_blocks = False, -1

@@ -186,7 +186,7 @@ def plain_recipe(recipe: IndexRecipe, view: tuple[object, ...] = ()) -> dict[str
 
 
 def _name_of_features(features: Features) -> str:
-    """Return what tells features from others: class and options, of label maps and masks a digest."""
+    """Return a unique name of features: class and options, of label maps and masks a digest."""
     tensors = [value for value in vars(features).values() if isinstance(value, Tensor)]
     return f"{type(features).__name__}({digest(*tensors)})" if tensors else repr(features)
 
@@ -254,7 +254,7 @@ def shard_name(number: int, ids: Sequence[str]) -> str:
 
 
 def _own_types() -> dict[str, Any]:
-    """Return the columns of a shard beside those that the data bring, and their types."""
+    """Return the columns that every shard has, and their types."""
     import pyarrow as pa
 
     numbers = pa.list_(pa.float32())
@@ -275,7 +275,7 @@ def _own_types() -> dict[str, Any]:
 
 
 def _schema_of(columns: Mapping[str, str]) -> Any:
-    """Return the columns of a shard; those that the data bring have a prefix."""
+    """Return the columns of a shard; columns of the data have a prefix."""
     import pyarrow as pa
 
     types = {"bool": pa.bool_(), "int64": pa.int64(), "double": pa.float64(), "string": pa.string()}

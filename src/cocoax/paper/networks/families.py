@@ -177,7 +177,7 @@ def load_small_simclr() -> Encoder:
 
 
 def _as_trained(preprocess: ImagePreprocess, metadata: Mapping[str, Any]) -> ImagePreprocess:
-    """The preprocessing with the side, mean and standard deviation of the training, if the file tells them."""
+    """The preprocessing with the side, mean and standard deviation of the training, if the file has them."""
     if "side" not in metadata:
         return preprocess
     side = metadata["side"]

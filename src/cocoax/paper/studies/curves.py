@@ -208,7 +208,7 @@ class CurveStudy(LabelledStudy):
         self.results = Results(folder, made_with, UNIT)
 
     def _check_head(self, outputs: int) -> None:
-        """Raise unless the head tells the classes of the study apart: by name, or where it has no names by their number.
+        """Raise unless the head has the classes of the study: by name, or by number if it has no names.
 
         A head for all of ImageNet's classes may be used on ten of them; as many classes by other names are other classes.
         """
