@@ -75,10 +75,10 @@ def knows(arguments: argparse.Namespace) -> dict[str, Any]:
             "draws": len(found),
             "uniform": float(stats.kstest(p_values, "uniform").pvalue),
             "uniform, the first 20": float(stats.kstest(p_values[:20], "uniform").pvalue),
-            "tells": verdicts.count("tells") / len(found),
-            "cannot tell": verdicts.count("cannot tell") / len(found),
-            "the other way round": verdicts.count("the other way round") / len(found),
-            "tells, the first 20": verdicts[:20].count("tells") / 20,
+            "separated": verdicts.count("separated") / len(found),
+            "not separated": verdicts.count("not separated") / len(found),
+            "reversed": verdicts.count("reversed") / len(found),
+            "separated, the first 20": verdicts[:20].count("separated") / 20,
             "intervals with 0.5": float(np.mean([k.interval[0] <= 0.5 <= k.interval[1] for k in found])),
         }
         print(name, chance[name])

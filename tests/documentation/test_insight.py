@@ -33,7 +33,7 @@ def test_knows__page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: py
     assert len(printed) == 3
     for line in printed:
         assert f"    {line}\n" in page
-    assert given["knowledge"].verdict == "cannot tell"
+    assert given["knowledge"].verdict == "not separated"
     assert (tmp_path / "eights.html").is_file()
 
 

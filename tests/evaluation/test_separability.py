@@ -87,13 +87,13 @@ def test_separability__p_values_of_random_corpora_are_uniform_and_intervals_hold
         found.append(separability(reference(rows[:20]), reference(rows[20:]), permutations=99, seed=seed))
     p_values = [each.p_value for each in found]
     assert stats.kstest(p_values, "uniform").pvalue > 0.01
-    assert np.mean([each.verdict == "tells" for each in found]) <= 0.05
+    assert np.mean([each.verdict == "separated" for each in found]) <= 0.05
     assert np.mean([each.low <= 0.5 <= each.high for each in found]) >= 0.9
 
 
 def test_separability__a_real_difference() -> None:
     each = separability(reference(cloud(30, 0, 3.0)), reference(cloud(50, 1)), permutations=199)
-    assert each.verdict == "tells"
+    assert each.verdict == "separated"
     assert each.p_value == pytest.approx(1 / 200)
     assert each.low < each.auc < each.high
     assert each.counts == (30, 50)
@@ -115,11 +115,11 @@ def test_separability__of_many_samples_some_are_drawn() -> None:
 @pytest.mark.parametrize(
     ("each", "verdict"),
     [
-        (Separability(0.97, 0.94, 0.99, 0.001, (40, 40)), "tells"),
-        (Separability(0.52, 0.43, 0.61, 0.3, (40, 40)), "cannot tell"),
-        (Separability(0.10, 0.02, 0.31, 0.99, (40, 40)), "the other way round"),
-        (Separability(0.60, 0.30, 0.85, 0.3, (5, 5)), "too little to tell"),
-        (Separability(0.65, 0.49, 0.78, 0.01, (20, 20)), "too little to tell"),
+        (Separability(0.97, 0.94, 0.99, 0.001, (40, 40)), "separated"),
+        (Separability(0.52, 0.43, 0.61, 0.3, (40, 40)), "not separated"),
+        (Separability(0.10, 0.02, 0.31, 0.99, (40, 40)), "reversed"),
+        (Separability(0.60, 0.30, 0.85, 0.3, (5, 5)), "inconclusive"),
+        (Separability(0.65, 0.49, 0.78, 0.01, (20, 20)), "inconclusive"),
     ],
 )
 def test_verdict(each: Separability, verdict: str) -> None:

@@ -32,16 +32,16 @@ def test_knows__says_so_in_a_sentence(known: Knowledge) -> None:
     assert known
     low, high = known.interval
     assert known.summary == (
-        f"The encoder tells these 30 'cats' from the 40 of 'rest': AUC {known.auc:.2f} [{low:.2f}, {high:.2f}]."
+        f"The encoder separates these 30 'cats' from the 40 of 'rest': AUC {known.auc:.2f} [{low:.2f}, {high:.2f}]."
     )
     assert known.p_value == 0.01
     assert known.test == "held-out members"
     nothing = cocoax.knows(reference(60, 2, name="even"), reference(60, 3, name="odd"), permutations=99)
     assert not nothing
-    assert nothing.summary.startswith("It cannot tell 'even' from 'odd': AUC 0.")
+    assert nothing.summary.startswith("It does not separate 'even' from 'odd': AUC 0.")
     assert nothing.summary.endswith("; a map would show noise.")
     little = cocoax.knows(reference(3, 0, 0.7, name="a"), reference(3, 1, name="b"), permutations=99)
-    assert little.summary.startswith("There is too little to tell whether it knows 'a' from 'b'")
+    assert little.summary.startswith("Too few samples to say whether it separates 'a' from 'b'")
     assert little.sizes[0].size == 1
 
 
@@ -90,12 +90,12 @@ def test_knows__captions_with_pictures_of_both_kinds() -> None:
     knowledge = cocoax.knows(corpus, foil, shown=shown, others=others)
     assert knowledge.auc == 1
     assert knowledge.test == "given inputs"
-    assert knowledge.summary.startswith("The encoder tells the 20 inputs that show 'a cat' from the 20 of 'a dog'")
+    assert knowledge.summary.startswith("The encoder separates the 20 inputs that show 'a cat' from the 20 of 'a dog'")
     swapped = cocoax.knows(corpus, foil, shown=others, others=shown)
     assert swapped.auc == 0
     assert not swapped
-    assert swapped.verdict == "the other way round"
-    assert "a map would show the opposite of what is asked" in swapped.summary
+    assert swapped.verdict == "reversed"
+    assert "a map would show the opposite of the question" in swapped.summary
     assert "noise" not in swapped.summary
 
 
@@ -140,7 +140,7 @@ def test_knows__captions_beside_random_ones_are_named_honestly() -> None:
     assert knowledge.interval == wilson(below, 40)
     assert knowledge.separability.counts == (12, 40)
     assert f"{100 * below / 40:.0f} % of 40 random captions" in knowledge.summary
-    assert "only inputs that show it can tell" in knowledge.summary
+    assert "Only inputs that show it can confirm" in knowledge.summary
     with pytest.raises(ValueError, match="Random captions give no AUC"):
         _ = knowledge.auc
     plain = knowledge.to_dict()
@@ -215,7 +215,7 @@ def test_knows__what_is_missing_is_asked_for() -> None:
 
 def test_knowledge__numbers(known: Knowledge) -> None:
     plain = known.to_dict()
-    assert (plain["verdict"], plain["auc"]) == ("tells", known.auc)
+    assert (plain["verdict"], plain["auc"]) == ("separated", known.auc)
     assert known.table().rows[-1] == (30, known.auc, None, *known.interval)
     assert [row[:2] for row in known.table().rows[:-1]] == [(of.size, of.auc) for of in known.sizes]
     assert str(known) == "\n".join((known.summary, *known.remarks))

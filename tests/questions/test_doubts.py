@@ -33,7 +33,7 @@ def run(encoder: cocoax.Encoder) -> cocoax.Run:
 def test_ask__says_once_where_the_sides_cannot_be_told_apart(encoder: cocoax.Encoder, run: cocoax.Run) -> None:
     question = cocoax.Question(list(images(60, seed=1)), list(images(60, seed=2)))
     (answer,) = cocoax.ask(encoder, run, question)
-    assert re.search(r"cannot tell '60 pictures' from '60 pictures': AUC .*may be noise", answer.doubts[0])
+    assert re.search(r"does not separate '60 pictures' from '60 pictures': AUC .*may be noise", answer.doubts[0])
     assert answer.remarks.count(answer.doubts[0]) == 1
     assert answer.doubts[0] in answer.to_dict()["remarks"]
 

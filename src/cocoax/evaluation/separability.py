@@ -25,7 +25,7 @@ SIGNIFICANCE_LEVEL = 0.025  # of p-values: as much of a 95 % interval lies below
 MIN_PERMUTATIONS = 39  # with fewer no p-value is that low
 SEPARATING_AUC = 0.8  # expected of an encoder that knows a corpus
 Z = 1.959964
-Verdict = Literal["tells", "cannot tell", "the other way round", "too little to tell"]
+Verdict = Literal["separated", "not separated", "reversed", "inconclusive"]
 
 
 class NotSeparableError(ValueError):
@@ -52,12 +52,12 @@ class Separability:
 
     @property
     def verdict(self) -> Verdict:
-        """The verdict: separated, not separated, reversed, or too few inputs to decide."""
+        """The verdict: separated, not separated, reversed, or inconclusive for lack of inputs."""
         if self.p_value <= SIGNIFICANCE_LEVEL and self.low > 0.5:
-            return "tells"
+            return "separated"
         if self.high < 0.5:
-            return "the other way round"
-        return "cannot tell" if self.p_value > SIGNIFICANCE_LEVEL and self.high < SEPARATING_AUC else "too little to tell"
+            return "reversed"
+        return "not separated" if self.p_value > SIGNIFICANCE_LEVEL and self.high < SEPARATING_AUC else "inconclusive"
 
     def __str__(self) -> str:
         return f"{self.auc:.2f} [{self.low:.2f}, {self.high:.2f}]"

@@ -83,28 +83,32 @@ class Knowledge(Result):
 
     @property
     def verdict(self) -> str:
-        """``"tells"``, ``"cannot tell"``, ``"the other way round"`` or ``"too little to tell"``."""
+        """``"separated"``, ``"not separated"``, ``"reversed"`` or ``"inconclusive"``."""
         return self.separability.verdict
 
     def __bool__(self) -> bool:
-        return self.separability.verdict == "tells"
+        return self.separability.verdict == "separated"
 
     @property
     def summary(self) -> str:
         """The finding, in a sentence."""
         ours, theirs = self.separability.counts
         which = f"these {ours}" if self.test == "held-out members" else f"the {ours} inputs that show"
-        if self.verdict == "tells":
-            return f"The encoder tells {which} {self.corpus!r} from the {theirs} of {self.foil!r}: AUC {self.separability}."
-        if self.verdict == "cannot tell":
-            return f"It cannot tell {self.corpus!r} from {self.foil!r}: AUC {self.separability}; a map would show noise."
-        if self.verdict == "the other way round":
+        if self.verdict == "separated":
             return (
-                f"What should be like {self.corpus!r} is less like it than {self.foil!r} is: AUC {self.separability}; a map "
-                "would show the opposite of what is asked. Are the two sides swapped?"
+                f"The encoder separates {which} {self.corpus!r} from the {theirs} of {self.foil!r}: AUC {self.separability}."
+            )
+        if self.verdict == "not separated":
+            return (
+                f"It does not separate {self.corpus!r} from {self.foil!r}: AUC {self.separability}; a map would show noise."
+            )
+        if self.verdict == "reversed":
+            return (
+                f"Members of {self.corpus!r} score lower than those of {self.foil!r}: AUC {self.separability}; a map would "
+                "show the opposite of the question. Are the two sides swapped?"
             )
         few = f"AUC {self.separability} from {ours} and {theirs} samples; add some"
-        return f"There is too little to tell whether it knows {self.corpus!r} from {self.foil!r}: {few}."
+        return f"Too few samples to say whether it separates {self.corpus!r} from {self.foil!r}: {few}."
 
     @property
     def enough(self) -> int | None:
@@ -134,8 +138,7 @@ class Knowledge(Result):
 
     @property
     def _caption(self) -> str:
-        verdict = {"tells": "told apart", "cannot tell": "not told apart"}.get(self.verdict, self.verdict)
-        return f"{self.corpus} and {self.foil}: {verdict}"
+        return f"{self.corpus} and {self.foil}: {self.verdict}"
 
     def views(self) -> list[Curves]:
         """Return the AUC with its interval beside chance, and that of smaller corpora."""
@@ -190,7 +193,7 @@ class CaptionComparison(Knowledge):
     @property
     def verdict(self) -> str:
         """``"stands out"``, ``"does not stand out"`` or ``"may be chance"``."""
-        return {"tells": "stands out", "too little to tell": "may be chance"}.get(
+        return {"separated": "stands out", "inconclusive": "may be chance"}.get(
             self.separability.verdict, "does not stand out"
         )
 
@@ -201,7 +204,7 @@ class CaptionComparison(Knowledge):
         known = "which may be chance" if self.verdict == "may be chance" else f"so it {self.verdict} among them"
         return (
             f"On these {self.separability.counts[0]} inputs {self.corpus!r} makes a larger difference than {share}, "
-            f"{known}. Whether it stands for what it says, only inputs that show it can tell."
+            f"{known}. Only inputs that show it can confirm what it stands for."
         )
 
     @property

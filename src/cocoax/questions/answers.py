@@ -219,26 +219,26 @@ LETTERS = 40  # texts of random letters
 
 
 def _doubt(question: Question, corpus: Target, foil: Target | None) -> tuple[str, ...]:
-    """Return a sentence if the encoder cannot tell the pictures of one side from those of the other, or not rightly.
+    """Return a sentence if the encoder does not separate the pictures of the two sides, or reverses them.
 
-    Nothing is said either where there is too little to tell, or nothing to test: captions are no examples of what they name.
+    Nothing is said where pictures are too few, or where there is nothing to test: captions are no examples of what they name.
     """
     sides = [_samples(question.like, corpus), None if foil is None else _samples(question.unlike, foil)]
     ours, theirs = sides
     if ours is None or theirs is None:
         return ()
     try:
-        telling = separability(ours, theirs, corpus.similarity, permutations=PERMUTATIONS, most=MAX_TESTED_SAMPLES)
+        separated = separability(ours, theirs, corpus.similarity, permutations=PERMUTATIONS, most=MAX_TESTED_SAMPLES)
     except NotSeparableError:
         return ()
     like, unlike = question.like.name, question.unlike.name
-    if telling.verdict == "cannot tell":
-        finding, shown = f"cannot tell {like!r} from {unlike!r}", "may be noise"
-    elif telling.verdict == "the other way round":
+    if separated.verdict == "not separated":
+        finding, shown = f"does not separate {like!r} from {unlike!r}", "may be noise"
+    elif separated.verdict == "reversed":
         finding, shown = f"takes {like!r} for {unlike!r}", "may be the opposite of what is asked"
     else:
         return ()
-    return (f"The encoder {finding}: AUC {telling}, where 0.5 is chance; what the map shows {shown} (see cocoax.knows).",)
+    return (f"The encoder {finding}: AUC {separated}, where 0.5 is chance; what the map shows {shown} (see cocoax.knows).",)
 
 
 def _unknown_words(question: Question, encoder: Encoder) -> tuple[str, ...]:
@@ -303,7 +303,7 @@ def ask(
     ``about`` is a run, which answers without the encoder seeing the picture again, or a picture, which ``method`` (Rise by
     default) explains; runs of removal-based methods are kept and found again (``cocoax.methods.run_cache``), those with more
     samples than asked for as a whole if ``at_least``. ``features`` are what is removed as one part, see
-    :meth:`cocoax.Encoder.explicand`. Where the encoder cannot tell the pictures of the two sides apart, or
+    :meth:`cocoax.Encoder.explicand`. Where the encoder does not separate the pictures of the two sides, or
     does not know a word of a caption, a caution says so.
     """
     check_encoder(encoder)
