@@ -8,7 +8,7 @@ cached on disk under a key of the encoder and of the inputs: nothing is encoded 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from pathlib import Path
@@ -28,7 +28,6 @@ from cocoax.vectors import read_vectors
 CHUNKS = KeyedCache("references")  # of streams of inputs
 KEPT = 10_000  # samples that a reference keeps by default
 OVERLAP = 0.1  # fraction of the smaller of corpus and foil that may be in the other one without a caution
-_ROWS_AT_ONCE = 4096  # representations that are summed up at a time
 _LAYOUT = Layout(
     "reference",
     {"mean": "d", "mean_unit": "d", "samples?": "count d", "weights?": "count"},
@@ -85,31 +84,9 @@ class Reference:
         rows = _as_rows(representations)
         if rows.ndim != 2 or len(rows) == 0:
             raise ValueError(f"'representations' must have shape [n, d] with n >= 1. Got {list(rows.shape)} instead.")
-        counts = _check_weights(weights, len(rows))
         check_kind("The 'keep_samples' parameter", keep_samples, (bool, type(None)), "must be True, False or None")
         keep = len(rows) <= KEPT if keep_samples is None else keep_samples
-        sums = torch.zeros(2, rows.shape[1], dtype=torch.float64)  # of raw and of unit representations
-        kept: list[Tensor] = []
-        for start in range(0, len(rows), _ROWS_AT_ONCE):
-            piece = rows[start : start + _ROWS_AT_ONCE]
-            piece = piece.detach() if isinstance(piece, Tensor) else torch.from_numpy(np.array(piece))  # maps are read-only
-            part = piece.to("cpu", torch.float32, copy=keep)
-            wide = part.double()
-            lengths = torch.linalg.vector_norm(wide, dim=1)
-            _check_lengths(lengths, start, len(rows))
-            own = counts[start : start + _ROWS_AT_ONCE]
-            sums += torch.stack([own, own / lengths]) @ wide
-            kept += [part] if keep else []
-        mean, mean_unit = sums / len(rows)
-        return cls(
-            count=len(rows),
-            mean=mean,
-            mean_unit=mean_unit,
-            samples=torch.cat(kept) if keep else None,
-            space=space,
-            name=name,
-            weights=counts.float() if keep and weights is not None else None,
-        )
+        return _summarised(read_vectors(rows, weights=weights), name, space, keep)
 
     def __len__(self) -> int:
         return self.count
@@ -188,28 +165,12 @@ class Reference:
             name: what pictures and tables call it.
             space: ``encoder.space``, if the vectors are known to be that encoder's. Without it the reference fits every
                 encoder of the same dimension.
-            keep_samples: keep every vector, as kernel similarities need; they cannot be weighted.
+            keep_samples: keep every vector, as kernel similarities need.
 
         """
-        if keep_samples and weights is not None:
-            raise ValueError("Samples have no weights: leave out keep_samples=True, or weights=.")
-        count, total = 0, 0.0
-        sums: list[Tensor] = []
-        samples = []
-        for vectors, batch_weights in read_vectors(source, where, weights, column):
-            factors = torch.ones(len(vectors), dtype=torch.float64) if batch_weights is None else batch_weights
-            parts = [factors @ vectors, factors @ Cosine().features(vectors)]
-            sums = parts if not sums else [before + part for before, part in zip(sums, parts, strict=True)]
-            count, total = count + len(vectors), total + float(factors.sum())
-            samples += [vectors.float()] if keep_samples else []
+        chosen = "" if where is None else f" where {where!r:.80}"
         with prefix_errors(source):
-            if not count:
-                chosen = "" if where is None else f" where {where!r:.80}"
-                raise ValueError(f"There are 0 vectors{chosen}; select at least one.")
-            if not total > 0:
-                raise ValueError("All weights are 0; at least one must be above.")
-        mean, mean_unit = (part / total for part in sums)
-        return cls(count, mean, mean_unit, torch.cat(samples) if keep_samples else None, space, name)
+            return _summarised(read_vectors(source, where, weights, column), name, space, keep_samples, chosen)
 
     def __repr__(self) -> str:
         kept = ", samples kept" if self.samples is not None else ""
@@ -300,27 +261,34 @@ def _as_rows(representations: Any) -> Any:
         raise ValueError(f"'representations' must be rows of numbers of one length ({error}).") from error
 
 
-def _check_weights(weights: Any, count: int) -> Tensor:
-    """Return weights ``[n]`` scaled to 1 on average; ones if there are none."""
-    if weights is None:
-        return torch.ones(count, dtype=torch.float64)
-    given = as_numbers("'weights'", weights).double()
-    if tuple(given.shape) != (count,):
-        raise ValueError(f"'weights' must be one number for each of the {count} representations. Got {list(given.shape)}.")
-    if not bool(torch.isfinite(given).all()) or bool((given < 0).any()) or float(given.sum()) <= 0:
-        raise ValueError("'weights' must be finite, at least 0, and not all 0; they say how much each representation counts.")
-    return given * (count / given.sum())
-
-
-def _check_lengths(lengths: Tensor, start: int, total: int) -> None:
-    bad = (~torch.isfinite(lengths)).nonzero()[:, 0].tolist()
-    if bad:
-        raise ValueError(
-            f"'representations' must be finite; number {start + bad[0]} is NaN or infinite in places. Leave such rows out."
-        )
-    zero = (lengths == 0).nonzero()[:, 0].tolist()
-    if zero:
-        raise ValueError(f"Representation {start + zero[0]} of {total} is zero, so it has no direction; leave it out.")
+def _summarised(
+    batches: Iterable[tuple[Tensor, Tensor | None]], name: str, space: str | None, keep: bool, chosen: str = ""
+) -> Reference:
+    """Return the reference of batches of vectors ``[n, d]`` and their weights, which were ``chosen`` by a condition."""
+    count, total, weighted = 0, 0.0, False
+    sums: list[Tensor] = []  # of raw and of unit vectors
+    samples, weights = [], []
+    for vectors, given in batches:
+        factors = torch.ones(len(vectors), dtype=torch.float64) if given is None else given
+        parts = [factors @ vectors, factors @ Cosine().features(vectors)]
+        sums = [before + part for before, part in zip(sums, parts, strict=True)] if sums else parts
+        count, total, weighted = count + len(vectors), total + float(factors.sum()), weighted or given is not None
+        if keep:
+            samples.append(vectors.float())
+            weights.append(factors)
+    if not count:
+        raise ValueError(f"There are 0 vectors{chosen}; select at least one.")
+    if not total > 0:
+        raise ValueError("All weights are 0; at least one must be above.")
+    return Reference(
+        count=count,
+        mean=sums[0] / total,
+        mean_unit=sums[1] / total,
+        samples=torch.cat(samples) if keep else None,
+        space=space,
+        name=name,
+        weights=(torch.cat(weights) * (count / total)).float() if keep and weighted else None,
+    )
 
 
 def check_same_space(references: Sequence[Reference], space: str | None = None, owner: str = "the encoder") -> None:

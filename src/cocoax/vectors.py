@@ -16,7 +16,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.checks import as_numbers, import_optional
+from cocoax.checks import as_numbers, check_plain, import_optional
 from cocoax.store import as_path, prefix_errors, readable
 
 AT_ONCE = 1_000_000  # numbers in a batch of an array
@@ -66,25 +66,23 @@ def _check_per_row(mask: np.ndarray | None, weights: np.ndarray | None, filtered
             "A filter by columns leaves row numbers unknown; name a column of weights, or give booleans in where=."
         )
     if weights is not None and weights.ndim != 1:
-        raise ValueError(f"'weights' has shape {list(weights.shape)}; give one number for each row of the store.")
+        raise ValueError(f"'weights' has shape {list(weights.shape)}; give one number for each row.")
     if mask is not None and (mask.ndim != 1 or (len(mask) and mask.dtype != bool)):
         raise ValueError(f"'where' must be one boolean for each row. Got {mask.dtype}, {list(mask.shape)} instead.")
 
 
 def _check_count(mask: np.ndarray | None, weights: np.ndarray | None, count: int, more: str = "") -> None:
-    """Raise unless selection and weights fit the ``count`` rows that a store has (or at least has, if ``more``)."""
+    """Raise unless selection and weights fit the ``count`` rows that there are (or at least are, if ``more``)."""
     for name, given in (("where", mask), ("weights", weights)):
         if given is not None and (len(given) < count or (not more and len(given) > count)):
-            raise ValueError(
-                f"{name!r} has {len(given)} entries but the store has {more}{count} rows; give one for each row."
-            )
+            raise ValueError(f"{name!r} has {len(given)} entries but there are {more}{count} rows; give one for each row.")
 
 
 def _check_values(rows: np.ndarray, vectors: np.ndarray, weights: np.ndarray | None, counted: str) -> None:
     infinite, zero = ~np.isfinite(vectors).all(1), (vectors == 0).all(1)
     for bad, what in ((infinite, "not finite (NaN or infinite)"), (zero, "zero, so it has no direction")):
         if bad.any():
-            raise ValueError(f"The vector of row {rows[bad.argmax()]}{counted} is {what}; leave that row out by where=.")
+            raise ValueError(f"The vector of row {rows[bad.argmax()]}{counted} is {what}; leave that row out.")
     if weights is not None and (wrong := ~(np.isfinite(weights) & (weights >= 0))).any():
         raise ValueError(
             f"The weight of row {rows[wrong.argmax()]} is {weights[wrong][0]}; weights must be finite and not negative."
@@ -133,12 +131,15 @@ def _read_array(source: Any) -> Iterator[Batch]:
     """Read an array or memory map ``[n, d]``, a tensor, or a .npy file, which is mapped and never read as a whole."""
     with readable(source):
         array = np.load(source, mmap_mode="r") if isinstance(source, str | Path) else source
-    array = as_numbers("Vectors", array).numpy() if isinstance(array, Tensor) else array
+    if isinstance(array, Tensor):
+        check_plain(array)
+        array = array.detach()
     if array.ndim != 2:
         raise ValueError(f"An array of vectors must have shape [n, d]. Got {list(array.shape)} instead.")
     step = max(1, AT_ONCE // max(array.shape[1], 1))
     for start in range(0, len(array), step):
-        yield array[start : start + step], None
+        part = array[start : start + step]
+        yield part.cpu().double().numpy() if isinstance(part, Tensor) else part, None
 
 
 def _read_iterable(source: Iterable[Any], weighted: bool) -> Iterator[Batch]:
@@ -203,7 +204,7 @@ def _as_array(vectors: Any, places: np.ndarray, first: int) -> np.ndarray:
     column = getattr(vectors, "storage", vectors).take(places)  # of a column of tensors
     if column.null_count:
         missing = column.is_null().to_numpy(zero_copy_only=False)
-        raise ValueError(f"Row {first + places[missing.argmax()]} has no vector; leave that row out by where=.")
+        raise ValueError(f"Row {first + places[missing.argmax()]} has no vector; leave that row out.")
     if not hasattr(column, "flatten"):
         raise ValueError(f"The column of vectors holds {column.type}; it must hold lists of numbers.")
     lengths = compute.list_value_length(column).to_numpy(zero_copy_only=False)
