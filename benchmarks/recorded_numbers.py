@@ -447,7 +447,9 @@ METHODS: dict[str, Callable[[], Any]] = {
     "method/rise default": lambda: explain(cocoax.Rise(seed=SEED)),
     "method/kernel shap": lambda: explain(cocoax.KernelShap(80, grid=4, seed=SEED)),
     "method/kernel shap exact": lambda: explain(cocoax.KernelShap(1024, grid=3, seed=SEED)),
-    "method/kernel shap segments": lambda: explain(cocoax.KernelShap(40, segments=segment_map(), seed=SEED)),
+    "method/kernel shap segments": lambda: explain(
+        cocoax.KernelShap(40, seed=SEED), explicand=pictures().explicand(image(), segment_map())
+    ),
     "method/occlusion": lambda: explain(cocoax.Occlusion(window=4, stride=2)),
     "method/occlusion default": lambda: explain(cocoax.Occlusion()),
     "method/vanilla gradients": lambda: explain(cocoax.VanillaGradients()),

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 import torch
 
-from cocoax.inputs.grids import check_grid, check_segments, in_proportion
+from cocoax.inputs.grids import check_grid, in_proportion
 from cocoax.masking import grid_segments
 
 SIZES = [(16, 16, 4), (15, 17, 4), (10, 7, (3, 2)), (7, 7, 7), (5, 9, 1), (2, 5, (2, 5)), (224, 224, 7)]
@@ -61,36 +60,6 @@ def test_check_grid__finer_than_the_image(grid: int | tuple[int, int]) -> None:
 def test_check_grid__not_a_grid(grid: object) -> None:
     with pytest.raises((ValueError, TypeError), match="'grid' parameter"):
         check_grid(16, 16, grid)  # type: ignore[arg-type]
-
-
-def test_check_segments__renumbers_in_order() -> None:
-    segments = torch.tensor([[7, 7, -2], [100, -2, 7]])
-
-    assert check_segments(segments, 2, 3).tolist() == [[1, 1, 0], [2, 0, 1]]
-
-
-@pytest.mark.parametrize("dtype", [torch.uint8, torch.int16, torch.int32, torch.bool])
-def test_check_segments__any_integers(dtype: torch.dtype) -> None:
-    segments = torch.tensor([[0, 1], [1, 1]]).to(dtype)
-
-    assert check_segments(segments, 2, 2).tolist() == [[0, 1], [1, 1]]
-
-
-def test_check_segments__wrong_shape() -> None:
-    with pytest.raises(ValueError, match=r"integer label map of shape \[4, 4\]. Got torch.int64 \[4, 5\] instead"):
-        check_segments(torch.zeros(4, 5, dtype=torch.int64), 4, 4)
-
-
-def test_check_segments__not_integers() -> None:
-    with pytest.raises(ValueError, match=r"integer label map of shape \[4, 4\]. Got torch.float32 \[4, 4\] instead"):
-        check_segments(torch.zeros(4, 4), 4, 4)
-
-
-def test_check_segments__numpy_label_map() -> None:
-    # Superpixel algorithms (skimage.segmentation.slic) give NumPy arrays.
-    segments = np.array([[3, 3], [5, 3]])
-
-    assert check_segments(segments, 2, 2).tolist() == [[0, 0], [1, 0]]
 
 
 def test_in_proportion__cells_are_as_square_as_they_can_be() -> None:

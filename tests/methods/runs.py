@@ -12,9 +12,6 @@ METHODS = {
     "rise": cocoax.Rise(samples=60, grid=4),
     "rise-paper": cocoax.Rise(samples=60, grid=(3, 5), keep=0.4, estimator="paper", baseline=cocoax.Mean()),
     "kernel-shap": cocoax.KernelShap(samples=60, grid=3),
-    "kernel-shap-segments": cocoax.KernelShap(
-        samples=20, segments=torch.arange(16)[:, None].div(6, rounding_mode="floor").expand(16, 16) * 10
-    ),
     "occlusion": cocoax.Occlusion(window=5, stride=3),
 }
 SAMPLED = {"rise": METHODS["rise"], "rise-paper": METHODS["rise-paper"]}

@@ -136,7 +136,7 @@ def test_values__exact_with_few_players(players: int) -> None:
     target = cocoax.representation_similarity()
     baseline = cocoax.Blur(121, 20.0)(explicand)
 
-    result = cocoax.KernelShap(segments=segments).explain(encoder, explicand, target)
+    result = cocoax.KernelShap().explain(encoder, explicand, target, features=segments)
 
     expected = slow_shapley(values_of_coalitions(net, explicand, baseline, segments, target), players)
     assert result.features is not None
@@ -146,12 +146,11 @@ def test_values__exact_with_few_players(players: int) -> None:
 def test_values__exact_for_segments_of_your_own(net: SmallNet, encoder: cocoax.Encoder) -> None:
     explicand = images(1, 9, 11, seed=3)[0]
     # Irregular, not connected, and with labels as they come.
-    segments = torch.from_numpy(np.random.default_rng(0).choice([-3, 4, 7, 20, 21, 100], (9, 11)))
+    segments = torch.from_numpy(np.random.default_rng(0).choice([0, 4, 7, 20, 21, 100], (9, 11)))
     corpus = encoder.reference(images(3, 9, 11, seed=5))
     target = cocoax.similarity_to(corpus, "dot")
-    method = cocoax.KernelShap(samples=62, segments=segments)
 
-    result = method.explain(encoder, explicand, target)
+    result = cocoax.KernelShap(samples=62).explain(encoder, explicand, target, features=segments)
 
     values = values_of_coalitions(net, explicand, cocoax.Blur(121, 20.0)(explicand), segments, target)
     expected = slow_shapley(values, 6)
@@ -159,7 +158,7 @@ def test_values__exact_for_segments_of_your_own(net: SmallNet, encoder: cocoax.E
     np.testing.assert_allclose(result.features.numpy(), expected, atol=1e-5)
     for row in range(9):
         for column in range(11):
-            player = [-3, 4, 7, 20, 21, 100].index(int(segments[row, column]))
+            player = [0, 4, 7, 20, 21, 100].index(int(segments[row, column]))
             assert result.values[row, column] == pytest.approx(expected[player], abs=1e-5)
 
 
@@ -622,34 +621,9 @@ def test_samples__not_enough_for_anything(samples: int) -> None:
         cocoax.KernelShap(samples=samples)
 
 
-@pytest.mark.parametrize("method", [cocoax.KernelShap(grid=1), cocoax.KernelShap(segments=torch.zeros(16, 16).long())])
-def test_segments__only_one(encoder: cocoax.Encoder, method: cocoax.KernelShap) -> None:
+def test_segments__only_one(encoder: cocoax.Encoder) -> None:
     with pytest.raises(ValueError, match="at least two segments"):
-        method.run(encoder, images(1)[0])
-
-
-def test_segments__wrong_shape(encoder: cocoax.Encoder) -> None:
-    with pytest.raises(ValueError, match=r"integer label map of shape \[16, 16\]. Got torch.int64 \[8, 8\] instead"):
-        cocoax.KernelShap(segments=torch.arange(64).view(8, 8)).run(encoder, images(1)[0])
-
-
-def test_segments__not_integers(encoder: cocoax.Encoder) -> None:
-    with pytest.raises(ValueError, match=r"integer label map of shape \[16, 16\]. Got torch.float32 \[16, 16\] instead"):
-        cocoax.KernelShap(segments=torch.zeros(16, 16)).run(encoder, images(1)[0])
-
-
-def test_segments__as_numpy_array(encoder: cocoax.Encoder, tmp_path: Path) -> None:
-    # Superpixel algorithms (skimage.segmentation.slic) give NumPy arrays.
-    segments = np.arange(16)[:, None] // 3 + np.zeros((16, 16), dtype=np.int64)
-    target = cocoax.representation_similarity()
-
-    run = cocoax.KernelShap(samples=30, segments=segments).run(encoder, images(1)[0])  # type: ignore[arg-type]
-    ours = cocoax.KernelShap(samples=30, segments=torch.from_numpy(segments)).explain(encoder, images(1)[0], target)
-
-    assert torch.equal(run.explain(target).values, ours.values)
-    assert run.method.describe()["segments"] == {"type": "Tensor", "shape": [16, 16]}
-    loaded = cocoax.Run.load(run.save(tmp_path / "run.safetensors"))
-    assert len(loaded.extend(encoder, 10)) == 40
+        cocoax.KernelShap(grid=1).run(encoder, images(1)[0])
 
 
 def test_grid__finer_than_the_image(encoder: cocoax.Encoder) -> None:

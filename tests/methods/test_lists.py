@@ -254,13 +254,6 @@ def test_kernel_shap__one_word_counts_for_everything(text: TextEncoder, targets:
     assert result.values.tolist() == pytest.approx([result.score - result.baseline_score])
 
 
-def test_kernel_shap__words_put_together(text: TextEncoder, targets: list[cocoax.Target]) -> None:
-    result = cocoax.KernelShap(segments=torch.tensor([0, 0, 1, 1, 2, 2])).explain(text, TEXT, targets[0])
-    assert result.values[0] == result.values[1]
-    assert result.features is not None
-    assert float(result.features.sum()) == pytest.approx(result.score - result.baseline_score, abs=1e-5)
-
-
 @pytest.mark.parametrize("word", ["cat", "violinist", "👍"])
 @pytest.mark.parametrize("method", METHODS, ids=name_of)
 def test_explain__text_of_one_word(method: cocoax.Method, word: str, text: TextEncoder, targets: list[cocoax.Target]) -> None:

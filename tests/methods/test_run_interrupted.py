@@ -50,7 +50,7 @@ def test_interruption__rise_keeps_what_it_has(
     torch.testing.assert_close(run.explain(target).values, shorter.values, atol=1e-5, rtol=0)
 
 
-INTERRUPTED = [("rise", 12), ("rise-paper", 4), ("kernel-shap", 4), ("kernel-shap", 40), ("kernel-shap-segments", 4)]
+INTERRUPTED = [("rise", 12), ("rise-paper", 4), ("kernel-shap", 4), ("kernel-shap", 40)]
 INTERRUPTED += [("occlusion", 12)]
 
 

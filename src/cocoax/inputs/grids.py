@@ -5,11 +5,8 @@ from __future__ import annotations
 import math
 from numbers import Integral
 
-import numpy as np
 import torch
 from torch import Tensor
-
-from cocoax.checks import as_numbers
 
 
 def grid_segments(height: int, width: int, grid: int | tuple[int, int]) -> Tensor:
@@ -55,15 +52,3 @@ def check_sides(grid: int | tuple[int, int]) -> tuple[int, int]:
     if rows < 1 or columns < 1:
         raise ValueError(f"The 'grid' parameter must be at least 1. Got {grid} instead.")
     return rows, columns
-
-
-def check_segments(segments: Tensor | np.ndarray, *shape: int) -> Tensor:
-    """Return a user's label map (or list of labels), checked and renumbered 0 to n-1."""
-    segments = as_numbers("Segments", segments)
-    if tuple(segments.shape) != shape or segments.is_floating_point():
-        raise ValueError(
-            f"The 'segments' parameter must be an integer label map of shape {list(shape)}. "
-            f"Got {segments.dtype} {list(segments.shape)} instead."
-        )
-    numbered: Tensor = torch.unique(segments, return_inverse=True)[1]
-    return numbered

@@ -16,7 +16,7 @@ from torch import Tensor
 from cocoax.checks import check_count
 from cocoax.encoders import Encoder
 from cocoax.inputs import Explicand
-from cocoax.inputs.grids import check_segments, check_sides
+from cocoax.inputs.grids import check_sides
 from cocoax.masking import grid_segments
 from cocoax.methods.estimate import Estimate
 from cocoax.methods.odd_regression import OddRegression, kernel_of_pair, learn_prior, odd_regression, pairs_of_size
@@ -42,7 +42,6 @@ class KernelShap(RemovalMethod):
     Args:
         samples: number of coalitions.
         grid: rectangles in a grid over pixels, a number or (rows, columns), in place of a picture's segments.
-        segments: a label map ``[H, W]`` instead of the grid, or labels ``[m]`` that put words or columns together.
         baseline: what replaces the segments outside a coalition.
         seed: of the drawn coalitions.
         batch_size: coalitions encoded at a time; automatic if not given.
@@ -53,7 +52,6 @@ class KernelShap(RemovalMethod):
 
     samples: int = 1024
     grid: int | tuple[int, int] | None = None
-    segments: Tensor | None = None
     seed: int = 0
 
     def __post_init__(self) -> None:
@@ -65,16 +63,13 @@ class KernelShap(RemovalMethod):
     def choose_features(self, encoder: Encoder, explicand: Explicand) -> tuple[Self, Explicand]:
         """Return the method and the explicand, whose pixels become parts unless the method has some."""
         of_pixels = len(explicand.shape) == 2 and explicand.grid is None and encoder.inputs.default_features is not None
-        if of_pixels and self.grid is None and self.segments is None:
+        if of_pixels and self.grid is None:
             return self, encoder.divided(explicand, encoder.inputs.default_features)
         return super().choose_features(encoder, explicand)
 
     def draw(self, shape: tuple[int, ...], count: int | None = None) -> Coalitions:
         """Return coalitions, the same ones first for any number. A single word or column has none: all is due to it."""
-        if self.segments is not None:
-            segments = check_segments(self.segments, *shape)
-        else:
-            segments = torch.arange(shape[0]) if len(shape) == 1 else grid_segments(shape[0], shape[1], self.grid or GRID)
+        segments = torch.arange(shape[0]) if len(shape) == 1 else grid_segments(shape[0], shape[1], self.grid or GRID)
         if len(shape) == 2 and int(segments.max()) == 0:
             raise ValueError("KernelShap needs at least two segments; use a finer grid.")
         players = int(segments.max()) + 1
@@ -110,7 +105,7 @@ class KernelShap(RemovalMethod):
 
     def cells(self, masks: Coalitions, grid: int | tuple[int, int] | None) -> Coalitions:
         """Return coalitions of cells where they are the segments; of another grid's cells there are only means."""
-        if grid is None or self.segments is not None or check_sides(grid) != (own := check_sides(self.grid or GRID)):
+        if grid is None or check_sides(grid) != (own := check_sides(self.grid or GRID)):
             return masks
         return replace(masks, segments=torch.arange(masks.bits.shape[1]).view(own))
 
