@@ -124,7 +124,7 @@ async def come_and_go(browser: Browser, record: Record) -> None:
             if 'role=\\"alert' in line:
                 raise RuntimeError(f"the photo was not taken: {line[:300]}")
         async for line in browser.send("on_run", []):
-            if "cx-map" in line and not first:
+            if "cx-answer" in line and not first:
                 first = time.monotonic() - began
             last = line if "cx-status" in line or "finished" in line else last
         if not first or "finished" not in last:

@@ -94,7 +94,7 @@ def test_photo__runs_answers_and_can_be_stopped(page: Page) -> None:
     updates = [next(run), next(run), next(run)]
     assert f"<b>{MIN_CHUNK}</b> of {SAMPLES}" in updates[-1][page.layout.status]
     assert updates[-1][page.layout.stop].visible
-    assert "cx-map" in figure(page, updates[-1])  # an answer while the run goes on
+    assert "cx-answer" in figure(page, updates[-1])  # an answer while the run goes on
     assert not page.on_stop(request())[page.layout.stop].interactive
     updates += run
     assert "stopped" in updates[-1][page.layout.status]
@@ -161,7 +161,7 @@ def test_photo__that_is_bad_leaves_the_old_one(page: Page, image: Image.Image | 
     assert set(updates) == {page.layout.notice}
     assert notice(page, updates).count(f"story.png {'is' if image is None else 'has'} {word}") == 1
     assert str(page.folder) not in notice(page, updates)
-    assert "cx-map" in figure(page, page.on_ask(0, "red", "blue", request()))
+    assert "cx-answer" in figure(page, page.on_ask(0, "red", "blue", request()))
     assert notice(page, with_photo(page)[0]) == ""
 
 
@@ -182,8 +182,6 @@ def test_events__that_no_browser_sends_are_no_tracebacks(page: Page, said: Any) 
     nonsense = gr.EventData(None, said)
     assert "was not uploaded" in notice(page, page.on_photo(nonsense, request()))
     assert "No sample photo" in notice(page, page.on_sample(nonsense, request()))
-    page.on_point(nonsense, request())
-    assert session_of(page).point is None
     assert "could not be uploaded" in notice(page, page.on_refused(nonsense))
     page.on_dropped(0, "like", "red", "", nonsense, request())
     page.on_removed(0, "like", "red", "", nonsense, request())
@@ -242,7 +240,7 @@ def test_ask__without_encoder_work_and_with_its_own_error(page: Page) -> None:
         errors.add(error)
     assert len(errors) == 2
     assert network.inputs - before < MIN_CHUNK
-    assert "cx-map" not in figure(page, page.on_ask(0, "red", "blue", request("b")))  # another visitor has no photo
+    assert "cx-answer" not in figure(page, page.on_ask(0, "red", "blue", request("b")))  # another visitor has no photo
 
 
 def test_ask__bad_question_is_told_until_there_is_a_better_one(page: Page) -> None:
@@ -258,11 +256,11 @@ def test_ask__bad_question_is_told_until_there_is_a_better_one(page: Page) -> No
 def test_compare__opens_and_closes_the_second_question(page: Page) -> None:
     with_photo(page)
     assert page.on_compare(True, request())[page.layout.panels[1].column].visible
-    assert "cx-map" in figure(page, page.on_ask(1, "blue", "red", request()), 1)
+    assert "cx-answer" in figure(page, page.on_ask(1, "blue", "red", request()), 1)
     assert "data-remove" in drop(page, upload(page, flag()), index=1)[page.layout.panels[1].pictures["like"]]
     closed = page.on_compare(False, request())
     assert not closed[page.layout.panels[1].column].visible
-    assert "cx-map" not in figure(page, closed, 1)
+    assert "cx-answer" not in figure(page, closed, 1)
     assert "data-remove" not in closed[page.layout.panels[1].pictures["like"]]
 
 
@@ -292,22 +290,19 @@ def test_pictures__too_many_or_bad(page: Page) -> None:
 # --- views ------------------------------------------------------------------------------------------------------------
 
 
-def test_view_and_point__redraw_all(page: Page) -> None:
+def test_look__redraws_all(page: Page) -> None:
     with_photo(page)
     page.on_ask(1, "blue", "red", request())
     before = figure(page, page.figures(session_of(page)))
-    updates = page.on_view(0.3, "Orange and purple", "14 × 14", True, request())
+    updates = page.on_look(0.3, "Orange and purple", True, request())
     assert figure(page, updates) != before
     assert "Orange" in updates[page.layout.legend]
-    updates = page.on_point(event(x=0.3, y=0.5), request())
-    assert all("This place:" in figure(page, updates, index) for index in range(2))
-    assert "This place:" not in figure(page, page.on_point(event(x=7, y="0.5"), request()))
 
 
 def test_curves__on_demand_unless_they_come_too_late(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
     assert "There is no run yet" in page.on_curves(request())
     with_photo(page)
-    assert "data:image/jpeg" in page.on_curves(request())
+    assert "data:image/png" in page.on_curves(request())
     measure = page.service.curves
 
     def meanwhile(session: Session) -> Any:

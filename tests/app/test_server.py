@@ -99,7 +99,6 @@ def test_events__that_no_browser_sends_are_no_tracebacks(address: str, bad: Any,
         "on_dropped": 4,
         "on_removed": 4,
         "on_ask": 3,
-        "on_point": 0,
     }.items():
         for data in (said, {"name": bad, "x": bad}):
             message = {"data": [bad] * inputs, "event_data": data, "fn_index": numbers[event], "session_hash": "bad"}
@@ -120,14 +119,14 @@ def test_encoder__cannot_be_chosen_by_a_visitor(address: str) -> None:
     components = {one["id"]: one for one in config["components"]}
     taken = [components[number] for one in config["dependencies"] if one["backend_fn"] for number in one["inputs"]]
     words = {f"cx-{side}-{index}" for side in ("like", "unlike") for index in range(2)}
-    looks = {"cx-compare", "cx-opacity", "cx-colours", "cx-grid", "cx-same", "cx-baseline"}
+    looks = {"cx-compare", "cx-opacity", "cx-colours", "cx-same", "cx-baseline"}
     given = {one["props"].get("elem_id") or "" for one in taken if one["type"] != "state"}
     assert given >= words | looks
     assert not [name for name in given if "encoder" in name]
     events = {re.sub(r"_\d+$", "", one["api_name"]) for one in config["dependencies"] if one["backend_fn"]}
     photos = {"on_photo", "on_sample", "on_refused", "on_more", "on_baseline", "on_stop", "on_run"}
     questions = {"on_ask", "on_dropped", "on_removed", "on_refused_picture", "on_compare"}
-    assert events >= photos | questions | {"on_view", "on_point", "on_curves", "on_download"}
+    assert events >= photos | questions | {"on_look", "on_curves", "on_download"}
     assert not [name for name in events if "encoder" in name or "load" in name.replace("download", "")]
 
 

@@ -95,10 +95,10 @@ def main(folder: Path) -> None:
         shoot(window, folder / "app-running.jpg")
         window.wait_for_selector(".cx-progress.finished", timeout=600_000)
         window.wait_for_timeout(500)
-        box = window.locator("#cx-figure-0 .cx-map img").bounding_box()
+        box = window.locator("#cx-figure-0 .heat img").bounding_box()
         assert box is not None
         window.mouse.click(box["x"] + 0.27 * box["width"], box["y"] + 0.3 * box["height"])
-        window.wait_for_selector(".cx-pin")
+        window.wait_for_selector(".heat path.on")
         shoot(window, folder / "app-question.jpg")
         before, took = len(calls), timed(page)
         waited = [ask(window, *question) for question in QUESTIONS]

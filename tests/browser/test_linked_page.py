@@ -10,6 +10,7 @@ import torch
 
 from cocoax.inputs import Names
 from cocoax.results.interactions import Interactions, PairSide
+from cocoax.show.palette import BLUE, RED
 from tests.methods.runs import independent
 
 pytestmark = pytest.mark.browser
@@ -34,13 +35,13 @@ def test_linked_page__pointing_at_a_part(browser: Any, tmp_path: Path) -> None:
 
     page.locator(".f[data-side='b'][data-at='1']").hover()
     assert page.locator(".says").inner_text() == "car with sky +0.280 ± 0.020; road +0.0100 ± 0.020"
-    assert colour("a", 0) == "rgba(178, 24, 43, 0.75)"  # the largest of its own
-    assert colour("a", 1) == "rgba(33, 102, 172, 0)"  # not known
+    assert colour("a", 0) == f"rgba({', '.join(map(str, RED))}, 0.75)"  # the largest of its own
+    assert colour("a", 1) == f"rgba({', '.join(map(str, BLUE))}, 0)"  # not known
     page.locator(".rather input").check()
     page.locator(".f[data-side='b'][data-at='1']").hover()
     # .28 - (.30 + .02) / 2, and .01 - (.20 - .10) / 2; errors of the two others count a half each
     assert page.locator(".says").inner_text() == "car rather than the others with sky +0.120 ± 0.024; road −0.0400 ± 0.024"
-    assert colour("a", 1) == "rgba(33, 102, 172, 0)"
+    assert colour("a", 1) == f"rgba({', '.join(map(str, BLUE))}, 0)"
     page.locator(".f[data-side='a'][data-at='1']").focus()
     page.keyboard.press("ArrowLeft")
     assert page.locator(".says").inner_text().startswith("sky rather than the others with car +0.270 ± 0.028")

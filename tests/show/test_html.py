@@ -38,7 +38,8 @@ def test_text__words_have_colours_values_and_doubts() -> None:
     result = attribution(text("a <b> c"), (3,), standard_error=torch.tensor([0.0, 0.4, 0.0]))
     fragment = result.html(limit=2.0)
     spans = re.findall(
-        r'<span( class="unsure")? style="background: rgba\(([\d, ]+), ([\d.]+)\)" title="([^"]*)">([^<]*)<', fragment
+        r'<span( class="unsure")? style="background: rgba\(([\d, ]+), ([\d.]+)\)" title="([^"]*)" tabindex="[-01]+">([^<]*)<',
+        fragment,
     )
     assert [(doubt != "", opacity, label, word) for doubt, _, opacity, label, word in spans] == [
         (False, "0.35", "−1.000 ± 0.000", "a"),

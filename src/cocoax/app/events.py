@@ -13,8 +13,8 @@ import gradio as gr
 from PIL import Image
 
 from cocoax.app import parts
-from cocoax.app.drawing import View, card
-from cocoax.app.layout import SIDES, Layout, TaskPanel
+from cocoax.app.drawing import Look, file_of
+from cocoax.app.layout import FILES, SIDES, Layout, TaskPanel
 from cocoax.app.service import PHOTO_AREA, REFERENCE_AREA, EncoderService
 from cocoax.app.sessions import Session, Sessions
 from cocoax.app.views import framed, views_of
@@ -86,22 +86,21 @@ class Page:
         self._on(page.more.click, self.on_more, run=True)
         self._on(page.baseline.input, self.on_baseline, [page.baseline], run=True)
         self._on(page.stop.click, self.on_stop)
-        view: list[Any] = [page.opacity, page.palette, page.grid, page.same]
-        for control in view:
-            self._on(control.input, self.on_view, view, mode="always_last")
+        look: list[Any] = [page.opacity, page.palette, page.same]
+        for control in look:
+            self._on(control.input, self.on_look, look, mode="always_last")
         self._on(page.compare.input, self.on_compare, [page.compare], mode="always_last")
         page.measure.click(self.on_curves, None, page.curves, api_visibility="private")
         for index, panel in enumerate(page.panels):
             number, words = gr.State(index), list(panel.words.values())
             for trigger in (*(box.submit for box in words), panel.ask.click):
                 self._on(trigger, self.on_ask, [number, *words], mode="always_last", run=True)
-            self._on(panel.figure.point, self.on_point)
             for side, pictures in panel.pictures.items():
                 inputs = [number, gr.State(side), *words]
                 self._on(pictures.dropped, self.on_dropped, inputs, run=True)
                 self._on(pictures.removed, self.on_removed, inputs, run=True)
                 self._on(pictures.refused, self.on_refused_picture, [number])
-            for kind, button in (("png", panel.png), ("json", panel.json)):
+            for kind, button in panel.files.items():
                 made = self._on(button.click, self.on_download, [number, gr.State(kind)], mode="once")
                 made.then(None, page.file, None, js=parts.asset("download.js"))
 
@@ -258,24 +257,16 @@ class Page:
         return {
             **self.notice(index, ""),
             **self._changed(session),
-            **self.figures(session, None if session.view.same_scale else index),
+            **self.figures(session, None if session.look.same_scale else index),
         }
 
     # --- views of the answers -----------------------------------------------------------------------------------------
 
-    def on_view(self, opacity: float, palette: str, grid: str, same: bool, request: gr.Request) -> Updates:
+    def on_look(self, opacity: float, palette: str, same: bool, request: gr.Request) -> Updates:
         """Draw the maps in another way."""
         session = self.session(request)
-        session.view = View(opacity, palette, grid, bool(same))
-        return {**self.figures(session), self.layout.legend: parts.legend(session.view)}
-
-    def on_point(self, event: gr.EventData, request: gr.Request) -> Updates:
-        """Show the values of all maps at a place."""
-        session = self.session(request)
-        x, y = (_said(event).get(axis) for axis in "xy")
-        on_map = all(isinstance(place, int | float) and 0 <= place <= 1 for place in (x, y))
-        session.point = (float(x), float(y)) if on_map else None  # type: ignore[arg-type]
-        return self.figures(session)
+        session.look = Look(opacity, palette, bool(same))
+        return {**self.figures(session), self.layout.legend: parts.legend(session.look)}
 
     def on_curves(self, request: gr.Request) -> str:
         """Draw insertion and deletion curves; nothing if photo or questions have changed meanwhile."""
@@ -293,10 +284,7 @@ class Page:
         answer = session.answers[index]
         if answer is None:
             return {self.layout.file: None, **self.notice(index, "There is nothing to download yet; choose a photo and ask.")}
-        if kind == "png":
-            data = data_uri("image/png", card(answer, session.view, parts.scale_of(session, index)[0]))
-        else:
-            data = data_uri("application/json", answer.to_json(None).encode())
+        data = data_uri(FILES[kind], file_of(answer, kind, session.look, parts.scale_of(session, index)))
         name = re.sub(r"\W+", "-", answer.name).strip("-")[:60] or "answer"
         return {self.layout.file: {"name": f"{name}.{kind}", "data": data}, **self.notice(index, "")}
 

@@ -9,13 +9,14 @@ from typing import Any
 import gradio as gr
 
 from cocoax.app import parts
-from cocoax.app.drawing import GRIDS, PALETTES, View
+from cocoax.app.drawing import PALETTES, Look
 from cocoax.app.service import MORE_SAMPLES
 from cocoax.app.sessions import PANELS, Session
 from cocoax.app.views import TaskView
 from cocoax.masking.baseline_presets import DEFAULT_PRESET
 
 SIDES = {"like": ("Looks like", "a cat"), "unlike": ("rather than", "a dog / a fox")}  # labels and examples
+FILES = {"png": "image/png", "svg": "image/svg+xml", "csv": "text/csv", "json": "application/json", "html": "text/html"}
 PROOF = (
     "<h2>Is the map right?</h2><p class='cx-hint'>Put the hottest pixels back into a blurred photo, or take them out of the "
     "photo, and see how fast the score rises or falls. This looks at the photo again and takes a few seconds.</p>"
@@ -32,8 +33,7 @@ class _Panel:
     ask: gr.Button
     notice: gr.HTML
     figure: gr.HTML
-    png: gr.Button
-    json: gr.Button
+    files: Mapping[str, gr.Button]
 
 
 class Layout:
@@ -49,7 +49,7 @@ class Layout:
     def __init__(self, takes_words: bool, chooser: str, baselines: Sequence[str]) -> None:
         with gr.Row(elem_id="cx-page"):
             with gr.Column(elem_id="cx-photo", elem_classes="cx-card", min_width=280):
-                self._lay_out_photo(chooser, baselines)
+                self._lay_out_photo(chooser)
             with gr.Column(elem_id="cx-asks", min_width=300):
                 with gr.Row(elem_id="cx-panels"):
                     self.panels = [self._panel(index, takes_words) for index in range(PANELS)]
@@ -58,7 +58,7 @@ class Layout:
                     self.measure = gr.Button("Insertion and deletion curves", size="sm", elem_id="cx-measure")
                     self.curves = _html(elem_id="cx-curves")
             with gr.Column(elem_id="cx-look", elem_classes="cx-card", min_width=280):
-                self._lay_out_look()
+                self._lay_out_look(baselines)
         self.file = gr.JSON(visible=False)
 
     @property
@@ -73,23 +73,25 @@ class Layout:
         page = [self.notice, self.status, self.stop, self.more, self.curves, self.legend, self.file]
         return [*page, *self.figures, *(component for panel in panels for component in panel)]
 
-    def _lay_out_photo(self, chooser: str, baselines: Sequence[str]) -> None:
+    def _lay_out_photo(self, chooser: str) -> None:
         self.chooser = _html(chooser, js_on_load=parts.asset("photo.js"))
         self.notice = _html(elem_id="cx-notice")
         self.status = _html(elem_id="cx-status")
         with gr.Row(elem_classes="cx-buttons"):
             self.stop = gr.Button("Stop", size="sm", visible=False, elem_id="cx-stop")
             self.more = gr.Button(f"{MORE_SAMPLES} samples more", size="sm", visible=False, elem_id="cx-more")
-        self.baseline = gr.Radio(list(baselines), value=DEFAULT_PRESET, label="Removed parts become", elem_id="cx-baseline")
 
-    def _lay_out_look(self) -> None:
-        view = View()
+    def _lay_out_look(self, baselines: Sequence[str]) -> None:
+        look = Look()
         _html("<h2>How to read it</h2>")
-        self.legend = _html(parts.legend(view), js_on_load=parts.asset("radios.js"))
-        self.opacity = gr.Slider(0, 1, view.opacity, step=0.05, label="Opacity", elem_id="cx-opacity")
-        self.palette = gr.Radio(list(PALETTES), value=view.palette, label="Colours", elem_id="cx-colours")
-        self.grid = gr.Radio(list(GRIDS), value=view.grid, label="Grid", elem_id="cx-grid")
-        self.same = gr.Checkbox(label="One colour scale for both questions", elem_id="cx-same")
+        self.legend = _html(parts.legend(look), js_on_load=parts.asset("radios.js"))
+        with gr.Accordion("Settings", open=False, elem_id="cx-settings"):
+            self.opacity = gr.Slider(0, 1, look.opacity, step=0.05, label="Opacity", elem_id="cx-opacity")
+            self.palette = gr.Radio(list(PALETTES), value=look.palette, label="Colours", elem_id="cx-colours")
+            self.same = gr.Checkbox(label="One colour scale for both questions", elem_id="cx-same")
+            self.baseline = gr.Radio(
+                list(baselines), value=DEFAULT_PRESET, label="Removed parts become", elem_id="cx-baseline"
+            )
 
     def _panel(self, index: int, takes_words: bool) -> _Panel:
         words, pictures = {}, {}
@@ -106,10 +108,9 @@ class Layout:
             notice = _html(elem_id=f"cx-notice-{index}")
             shown = parts.figure(Session(), index)
             figure = _html(shown, js_on_load=parts.asset("figure.js"), elem_id=f"cx-figure-{index}")
-            with gr.Row(elem_classes="cx-buttons"):
-                png = gr.Button("Download PNG", size="sm", elem_id=f"cx-png-{index}")
-                json = gr.Button("Download JSON", size="sm", elem_id=f"cx-json-{index}")
-        return _Panel(column, words, pictures, ask, notice, figure, png, json)
+            with gr.Row(elem_classes="cx-buttons cx-files"):
+                files = {kind: gr.Button(kind.upper(), size="sm", elem_id=f"cx-{kind}-{index}") for kind in FILES}
+        return _Panel(column, words, pictures, ask, notice, figure, files)
 
 
 class TaskPanel:

@@ -11,8 +11,11 @@ from pathlib import Path
 from PIL import Image, ImageOps
 
 from cocoax import Answer, Curve
-from cocoax.app.drawing import PALETTES, Reading, View, curve_plot, draw, limit_of, read
+from cocoax.app.drawing import PALETTES, Look, curve_views
 from cocoax.app.sessions import Progress, Session
+from cocoax.show import View
+from cocoax.show.html import DEFAULT, drawn
+from cocoax.show.options import PlotOptions
 from cocoax.show.palette import colour_table
 from cocoax.show.raster import jpeg_uri
 
@@ -40,7 +43,8 @@ def chooser(samples: Mapping[str, Image.Image], questions: Mapping[str, tuple[st
     )
     return (
         '<h2><i>1</i>Photo</h2><label class="cx-drop"><input type="file" accept="image/*">'
-        f"<b>Drop a photo here</b><span>or click to choose one, up to {megabytes} MB</span></label>"
+        f'<b class="cx-mouse">Drop a photo here</b><b class="cx-touch">Choose a photo</b>'
+        f'<span><span class="cx-mouse">or click to choose one, </span>up to {megabytes} MB</span></label>'
         + (f'<p class="cx-hint">or try one of these</p><div class="cx-thumbs">{thumbs}</div>' if thumbs else "")
     )
 
@@ -96,7 +100,7 @@ def pictures(images: Sequence[Image.Image], side: str) -> str:
     )
     return (
         f'{shown}<label class="cx-add"><input type="file" accept="image/*" multiple aria-label="{side}: choose pictures">'
-        f"+ {'more' if images else 'or drop pictures'}</label>"
+        f"+ {'more' if images else '<span class=cx-mouse>or drop </span>pictures'}</label>"
     )
 
 
@@ -105,22 +109,16 @@ def figure(session: Session, panel: int) -> str:
     answer = session.answers[panel]
     if answer is None:
         return f'<div class="cx-empty">{_hint(session, panel)}</div>'
-    view = session.view
-    limit, cut = scale_of(session, panel)
-    picture = jpeg_uri(draw(answer.attribution, view, limit))
-    pin, reading = "", '<span class="cx-hint">Click on the picture or use the arrow keys to read the value of a place.</span>'
-    if session.point is not None:
-        x, y = session.point
-        pin = f'<span class="cx-pin" data-x="{x}" data-y="{y}" style="left:{100 * x:.2f}%;top:{100 * y:.2f}%"></span>'
-        reading = in_words(read(answer.attribution, session.point, view, limit))
-    name = f"map of {escape(answer.name)}; the arrow keys walk over it and read out values"
+    shown = html_of(answer.view(), session.look.options(scale_of(session, panel)))
     return (
-        '<div class="cx-answer"><div class="cx-left-side">'
-        f'<div class="cx-map" tabindex="0" role="application" aria-label="{name}" data-cells="{view.cells or 28}">'
-        f'<img alt="" src="{picture}">{pin}</div>{_scale_bar(view, limit, cut)}'
-        f'<p class="cx-reading">{reading}</p>{remarks(answer)}</div>'
+        f'<div class="cx-answer"><div class="cx-left-side cocoax">{shown}{remarks(answer)}</div>'
         f'<div class="cx-right-side">{_score(answer)}{_regions(answer)}{comparison(answer)}</div></div>'
     )
+
+
+def html_of(view: View, options: PlotOptions = DEFAULT) -> str:
+    """Return a view as part of the page, safe inside Gradio's templates."""
+    return drawn(view, options).replace("{", "&#123;").replace("$", "&#36;")
 
 
 def remarks(answer: Answer) -> str:
@@ -141,50 +139,32 @@ def _hint(session: Session, panel: int) -> str:
 
 def curves(measured: Sequence[tuple[str, list[dict[str, Curve]]]]) -> str:
     """Return insertion and deletion curves, drawn, with their areas in words."""
-    areas = "; ".join(
-        f"{kind} of {escape(name)}: area {own[kind].auc:+.3f}, in random order {random[kind].auc:+.3f}"
-        for name, (own, random) in measured
-        for kind in own
-    )
-    return f'<img class="cx-curves" alt="{areas}" src="{curve_plot(measured)}">'
+    charts = "".join(f"<div><h4>{escape(view.title or '')}</h4>{html_of(view)}</div>" for view in curve_views(measured))
+    return f'<div class="cx-curves cocoax">{charts}</div>'
 
 
-def scale_of(session: Session, panel: int) -> tuple[float, bool]:
-    """Return where a panel's colour scale ends, and whether that cuts off values: of its own map, or the larger of both."""
-    limits = [
-        limit_of(answer.attribution, session.view.cells)
+def scale_of(session: Session, panel: int) -> float:
+    """Return where a panel's colour scale ends: of its own map, or the larger of both."""
+    return max(
+        answer.attribution.effects.limit
         for index, answer in enumerate(session.answers)
-        if answer is not None and (session.view.same_scale or index == panel)
-    ]
-    return max(limits)
-
-
-def _scale_bar(view: View, limit: float, cut: bool) -> str:
-    """Return the colour scale with its numbers."""
-    steps = ",".join(
-        f"rgb({red:.0f} {green:.0f} {blue:.0f})" for red, green, blue in colour_table(PALETTES[view.palette].colours)[::15]
-    )
-    beyond = " (1 % of the map lies beyond)" if cut else ""
-    return (
-        f'<div class="cx-scale"><div style="background:linear-gradient(90deg,{steps})"></div>'
-        f"<span>−{limit:.2g}</span><span>0</span><span>+{limit:.2g}</span></div>"
-        f'<p class="cx-hint cx-centre">effect on the score{beyond}</p>'
+        if answer is not None and (session.look.same_scale or index == panel)
     )
 
 
-def legend(view: View) -> str:
+def legend(look: Look) -> str:
     """Return what the colours mean, in words."""
-    palette = PALETTES[view.palette]
+    palette = PALETTES[look.palette]
     high, low = (
-        f"rgb({' '.join(f'{part:.0f}' for part in colour_table(PALETTES[view.palette].colours)[index])})"
+        f"rgb({' '.join(f'{part:.0f}' for part in colour_table(PALETTES[look.palette].colours)[index])})"
         for index in (225, 30)
     )
     items = (
-        (f"background:{high}", f"<b>{palette.raises}</b> raises the score: more like the first, less like the second."),
+        (f"background:{high}", f"<b>{palette.raises}</b> raises the score."),
         (f"background:{low}", f"<b>{palette.lowers.capitalize()}</b> lowers it."),
-        ("background:#f8f7f5", "<b>White</b> makes no difference."),
-        ("background:#c4c4c4", "<b>Grey</b> is within noise: the interval of two standard errors includes zero."),
-        ("background:#d5d5d5;opacity:.6", "<b>Faded</b> was cut off before the encoder looked."),
+        ("background:#f8f7f5", "<b>Pale</b>, without colour: no difference that the scale could show."),
+        ("background:#aaa", "<b>Grey</b> is within noise: the interval of two standard errors includes zero."),
+        ("background:#fff", "<b>Almost white</b> was cut off before the encoder looked."),
     )
     rows = "".join(
         f'<li><span class="cx-swatch{"" if style else " cx-hatched"}" style="{style}"></span><span>{text}</span></li>'
@@ -198,11 +178,11 @@ def _score(answer: Answer) -> str:
     question = f"<b>{escape(answer.question.like_name)}</b>"
     parts = ""
     if answer.foil_score is not None:
-        unlike = answer.question.unlike.name
+        like, unlike = answer.question.like_name, answer.question.unlike.name
         question += f" <i>rather than</i> <b>{escape(unlike)}</b>"
         parts = (
-            f'<p class="cx-parts">=<span>{number(answer.corpus_score)}<small>first</small></span>−'
-            f"<span>{number(answer.foil_score)}<small>second</small></span></p>"
+            f'<p class="cx-parts">=<span>{number(answer.corpus_score)}<small>{escape(like)}</small></span>−'
+            f"<span>{number(answer.foil_score)}<small>{escape(unlike)}</small></span></p>"
         )
     return (
         f'<h3 class="cx-question">{question}</h3><div class="cx-score"><span class="cx-number">{number(answer.score)}'
@@ -240,16 +220,6 @@ def comparison(answer: Answer, most: int = 6) -> str:
     more = len(answer.comparison) - len(rivals)
     rest = f'<p class="cx-hint">and {more} more</p>' if more > 0 else ""
     return f'<h4>Similarity of the whole photo</h4><ul class="cx-bars">{rows}</ul>{rest}'
-
-
-def in_words(reading: Reading) -> str:
-    """Return what a map says at one place, in words."""
-    if reading.value is None:
-        return "This place lies outside of what the encoder saw."
-    doubt = ""
-    if reading.error is not None and abs(reading.value) < 2 * reading.error:
-        doubt = ": not known yet" if reading.uncertain else ": makes no difference"
-    return f'This place: <b class="cx-number">{number(reading.value, reading.error)}</b>{doubt}'
 
 
 def notice(message: str) -> str:

@@ -22,6 +22,7 @@ from cocoax.app.guard import Guard
 from cocoax.app.service import EncoderService
 from cocoax.app.sessions import Sessions
 from cocoax.questions.answers import TOLERANCE, asking_method
+from cocoax.show import html
 from cocoax.survey import Index
 
 
@@ -142,7 +143,8 @@ def _serve(page: Page, host: str, port: int | None, browser: bool) -> str:
         state_session_capacity=page.sessions.kept,  # Gradio's own copies of the components; nothing is lost with them
         max_threads=MAX_RUNS + 40,  # each takes one while it waits for its turn
         theme=theme(),
-        head=f"<style>{parts.asset('style.css')}</style>",  # css= would lose what depends on the width of a container
+        # css= would lose what depends on the width of a container.
+        head=f"<style>{html.asset('style')}{parts.asset('style.css')}</style><script>{html.asset('values')}</script>",
         app_kwargs={"middleware": [guard], "docs_url": None, "redoc_url": None, "openapi_url": None},
     )
     return str(address)

@@ -96,7 +96,7 @@ class EncoderService:
             if choice < session.choice:
                 return
             session.choice = choice
-            session.explicand, session.point = explicand, None
+            session.explicand = explicand
             if question is not None:
                 session.questions[0], session.pictures[0] = question, no_pictures()
             self._restart(session)

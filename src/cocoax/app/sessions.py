@@ -16,7 +16,7 @@ from threading import Lock
 from PIL import Image
 
 from cocoax import Answer, Explicand, Question, Run
-from cocoax.app.drawing import View
+from cocoax.app.drawing import Look
 from cocoax.masking import Removal
 from cocoax.methods.rise import relative_error
 
@@ -68,8 +68,7 @@ class Session:
     worker: object | None = None  # the event that extends the run; there is one at a time
     choice: int = 0  # the browser counts the photos chosen in it
     changes: int = 0  # of photo, baseline and questions
-    view: View = field(default_factory=View)
-    point: tuple[float, float] | None = None  # of the maps, whose values are shown
+    look: Look = field(default_factory=Look)
     questions: list[Question | None] = field(default_factory=lambda: [None] * PANELS)
     answers: list[Answer | None] = field(default_factory=lambda: [None] * PANELS)
     pictures: list[Pictures] = field(default_factory=lambda: [no_pictures() for _ in range(PANELS)])
@@ -100,7 +99,7 @@ class Session:
         """Drop photo, run, answers and pictures; a worker ends when it finds no photo."""
         with self.lock:
             self.expired, self.has_place = self.explicand is not None, False
-            self.explicand = self.run = self.progress = self.point = None
+            self.explicand = self.run = self.progress = None
             self.answers = [None] * PANELS
             self.pictures = [no_pictures() for _ in range(PANELS)]
             self.sides = {}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
-from functools import cache, singledispatch
+from functools import cache, lru_cache, singledispatch
 from hashlib import sha256
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -66,6 +66,16 @@ def fragment(
     return str(_template().fragment(heading, sentences, [context(view, options) for view in views], 3))  # type: ignore[attr-defined]
 
 
+def drawn(view: View, options: PlotOptions = DEFAULT, *, small: bool = False) -> str:
+    """Return one view without its title, for a page that has our style sheet and script."""
+    return str(_template().body(context(view, options, small=small)))  # type: ignore[attr-defined]
+
+
+def asset(name: str) -> str:
+    """Return our style sheet (``"style"``), or the script that says values (``"values"``)."""
+    return (_HERE / _FILES[name]).read_text(encoding="utf-8")
+
+
 @cache
 def _template() -> TemplateModule:
     from jinja2 import Environment, FileSystemLoader
@@ -80,7 +90,7 @@ def _template() -> TemplateModule:
     return environment.get_template("template.html", globals=known).module
 
 
-_FILES = {"style": "style.css", "script": "links.js"}
+_FILES = {"style": "style.css", "script": "links.js", "values": "values.js"}
 
 
 # --- what the template needs of each view -----------------------------------------------------------------------------------
@@ -107,9 +117,11 @@ def _(view: HeatMap, options: PlotOptions, small: bool) -> dict[str, Any]:
     limit = options.limit or view.effects.limit
     own = replace(options, limit=limit, uncertainty="none" if small else options.uncertainty)
     image = heat_image(view, own, longest=TILE if small else LONGEST, strength=0.75 if small else None)
-    scale = {"limit": limit, "unit": view.effects.meaning, "gradient": css_gradient(options.cmap)}
+    scale = {"limit": limit, "unit": view.scale_label(options.limit), "gradient": css_gradient(options.cmap)}
     parts = [] if small else list(_pointed_at(view))
-    return {"kind": "heat", "source": jpeg_uri(image, 88), "parts": parts, "bar": options.colorbar, **scale}
+    regions = sha256("".join(part["path"] for part in parts).encode()).hexdigest()[:8] if parts else ""
+    source = jpeg_uri(image, 88)
+    return {"kind": "heat", "source": source, "parts": parts, "regions": regions, "bar": options.colorbar, **scale}
 
 
 def _pointed_at(view: HeatMap) -> Iterator[dict[str, str]]:
@@ -126,20 +138,31 @@ def _pointed_at(view: HeatMap) -> Iterator[dict[str, str]]:
         inside = regions == number
         name = view.names[number] if number < len(view.names) else place_words(inside, view.box)
         own = None if error is None else float(error[inside].mean())
-        yield {"path": outline, "label": f"{name}: {value_label(float(values[inside].mean()), own)}"}
+        value = float(values[inside].mean())
+        doubt = ", within noise" if own is not None and abs(value) < 2 * own else ""
+        yield {"path": outline, "label": f"{name}: {value_label(value, own)}{doubt}"}
 
 
-def _outlines(regions: np.ndarray, box: Box) -> Iterator[tuple[int, str]]:
-    """Go through regions ``[H, W]`` with their outlines, as SVG paths in a square of 1000 over the whole picture."""
+def _outlines(regions: np.ndarray, box: Box) -> Sequence[tuple[int, str]]:
+    """Return regions ``[H, W]`` with their outlines, as SVG paths in a square of 1000 over the whole picture."""
+    return _traced(np.ascontiguousarray(regions, np.int32).tobytes(), regions.shape, box)
+
+
+@lru_cache(maxsize=16)  # the maps of one photo have the same
+def _traced(content: bytes, shape: tuple[int, int], box: Box) -> Sequence[tuple[int, str]]:
     from contourpy import contour_generator
 
+    regions = np.frombuffer(content, np.int32).reshape(shape)
     left, top, right, bottom = box
+    found = []
     for number in np.unique(regions[regions >= 0]).tolist():
         field = region_field(regions == number)
         down, across = ((np.arange(-1, side - 1) + 0.5).clip(0, side - 2) / (side - 2) for side in field.shape)
         xs, ys = 1000 * (left + across * (right - left)), 1000 * (top + down * (bottom - top))
         lines = contour_generator(xs, ys, field).lines(0.5)
-        yield number, "".join(f"M{'L'.join(f'{x:.0f} {y:.0f}' for x, y in _thinned(np.asarray(line)))}Z" for line in lines)
+        rings = ("L".join(f"{x:.0f} {y:.0f}" for x, y in _thinned(np.asarray(line))) for line in lines)
+        found.append((number, "".join(f"M{ring}Z" for ring in rings)))
+    return found
 
 
 def _thinned(line: np.ndarray) -> np.ndarray:
@@ -160,10 +183,12 @@ def _(view: Photo, options: PlotOptions, small: bool) -> dict[str, Any]:
 
 @_body.register(ColouredText)
 def _(view: ColouredText, options: PlotOptions, small: bool) -> dict[str, Any]:
-    pieces = [
-        {**piece._asdict(), "colour": _colour(piece.strength, 0.7)} if piece.label else {"text": piece.text}
+    pieces: list[dict[str, Any]] = [
+        {**piece._asdict(), "colour": _colour(piece.strength, 0.7), "tab": -1} if piece.label else {"text": piece.text}
         for piece in view.pieces(options.limit)
     ]
+    if valued := next((piece for piece in pieces if "tab" in piece), None):
+        valued["tab"] = 0  # one stop of the Tab key
     return {"kind": "text", "pieces": pieces}
 
 
@@ -197,6 +222,7 @@ def _(view: SoundMap, options: PlotOptions, small: bool) -> dict[str, Any]:
                 float(np.clip(value / limit, -1, 1)), 0.85 * min(1.0, abs(value) / limit), bool(unsure[index])
             ),
             "label": f"{view.names[index]}: {view.effects.label(index)}",
+            "tab": -1 if index else 0,
         }
         for index, value in enumerate(values)
     ]

@@ -16,7 +16,7 @@ Rgb = tuple[int, int, int]
 RED: Rgb = (173, 21, 39)
 BLUE: Rgb = (38, 118, 186)
 NEUTRAL: Rgb = (248, 247, 245)
-UNKNOWN: Rgb = (196, 196, 196)  # effects within noise
+UNKNOWN: Rgb = (186, 186, 186)  # effects within noise
 _STOPS = ("#2676ba", "#5c9fd3", "#a5cae6", "#d9e7f1", "#f8f7f5", "#fadccb", "#f0a488", "#d6553f", "#ad1527")
 COLOURS = "cocoax"  # the colour map of these stops
 
@@ -28,6 +28,7 @@ QUIET = "#5b6470"  # words that say how to read a drawing
 
 # Pictures.
 OPACITY = 0.6  # of a map over its photo
+PALE = 0.6  # how much of the photo goes where there is no effect
 OUTLINE = 1 / 520  # of the longer side: how wide the outline of a region is
 LONGEST = 600  # pixels of the longer side of a picture on a page
 TILE = 200  # of a small one

@@ -30,7 +30,7 @@ from cocoax.show.fonts import families, wrapped
 from cocoax.show.options import PlotOptions
 from cocoax.show.palette import BAR, GAP, MARK, MARK_EDGE
 from cocoax.show.raster import fitted_photo, heat_image
-from cocoax.show.views import Gallery, HeatMap, Photo, View, colour_scale
+from cocoax.show.views import Gallery, HeatMap, Photo, View
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,7 +52,7 @@ def _(view: HeatMap, ax: Axes, options: PlotOptions = DEFAULT) -> None:
     ax.set_aspect(_aspect(view))
     draw_title(ax, view, options)
     if options.colorbar:
-        draw_scale_beside(ax, limit, _scale_label(view, options.limit), options)
+        draw_scale_beside(ax, limit, view.scale_label(options.limit), options)
 
 
 @draw.register(Photo)
@@ -70,13 +70,6 @@ def _aspect(view: HeatMap | Photo) -> float:
 
 def _pixels(view: HeatMap | Photo) -> np.ndarray:
     return view.effects.values if isinstance(view, HeatMap) and view.picture is None else np.asarray(view.picture)
-
-
-def _scale_label(view: HeatMap, limit: float | None) -> str:
-    """Return what the numbers of a map's scale are."""
-    _, cut = colour_scale(view.effects.values)
-    beyond = ", 1 % of the map lies beyond" if cut and limit is None else ""
-    return view.effects.meaning + beyond
 
 
 def _show_map(view: HeatMap, ax: Axes, options: PlotOptions, longest: int) -> None:
@@ -346,7 +339,7 @@ def _show(view: HeatMap | Photo, ax: Axes, options: PlotOptions, inches: tuple[f
 
 
 def _draw_bar(view: HeatMap, limit: float, ax: Axes, at: float, width: float, options: PlotOptions) -> None:
-    draw_scale(ax, limit, _scale_label(view, options.limit), options, (at, 0.0, width, 1.0))
+    draw_scale(ax, limit, view.scale_label(options.limit), options, (at, 0.0, width, 1.0))
 
 
 # --- views of any kind beside each other ------------------------------------------------------------------------------------

@@ -14,7 +14,7 @@ import numpy as np
 from PIL import Image
 
 from cocoax.show.options import PlotOptions
-from cocoax.show.palette import LONGEST, NEUTRAL, OPACITY, OUTLINE, STRIPES, UNKNOWN, colour_table
+from cocoax.show.palette import LONGEST, NEUTRAL, OPACITY, OUTLINE, PALE, STRIPES, UNKNOWN, colour_table
 from cocoax.show.views import WHOLE, HeatMap
 
 _COARSE = 20  # cells or fewer along a side: a grid
@@ -49,24 +49,29 @@ def heat_image(
     inside = (slice(top, top + seen[1]), slice(left, left + seen[0]))
     values, unsure, edges = _at_pixels(view, seen, limit, longest)
     heat = colour_table(options.cmap)[np.clip((values / limit + 1) * 127.5, 0, 255).round().astype(np.uint8)]
-    if options.uncertainty != "none":
-        # Hatched parts keep some of their colour; grey ones none.
-        share = (1.0 if options.uncertainty == "fade" else 0.5) * unsure[..., None]
-        heat = heat * (1 - share) + np.array(UNKNOWN if options.uncertainty == "fade" else NEUTRAL) * share
+    unsure = unsure[..., None]
+    if options.uncertainty == "hatch":  # hatched parts keep some of their colour
+        heat = heat * (1 - 0.5 * unsure) + np.array(NEUTRAL) * 0.5 * unsure
+    effect = np.abs(values / limit).clip(0, 1)[..., None]
     if strength is not None:
-        share = strength * np.abs(values / limit).clip(0, 1)[..., None]
-        shown = grey[inside] * (1 - share) + heat * share
+        shown = grey[inside] * (1 - strength * effect) + heat * strength * effect
     else:
         opacity = OPACITY if options.opacity is None else options.opacity
         colour = min(1.0, opacity / (0.7 * OPACITY))  # how strong colours are; 0 leaves the photo alone
-        shown = (255 * (1 - colour) + heat * colour) * (opacity + (1 - opacity) * grey[inside] / 255)
+        # The photo is paler where there is no effect, so that colours stand out.
+        paper = opacity + (1 - opacity) * PALE * colour * (1 - effect)
+        shown = (255 * (1 - colour) + heat * colour) * (paper + (1 - paper) * grey[inside] / 255)
+        if options.uncertainty == "fade":
+            fog = np.array(UNKNOWN) * colour + grey[inside] * (1 - colour)
+            shown = shown * (1 - unsure) + (fog * 0.9 + grey[inside] * 0.1) * unsure
     if options.uncertainty == "hatch":
         period = max(3, round(longest / stripes))
         down, across = np.mgrid[: seen[1], : seen[0]]
-        shown[(unsure > 0.5) & ((down + across) % period < period / 4)] *= 0.72
+        shown[(unsure[..., 0] > 0.5) & ((down + across) % period < period / 4)] *= 0.72
     if edges is not None:
-        # Dark, and white around what lowers the score: so signs differ without colours too.
+        # Dark, and white around what lowers the score: so signs differ without colours too. Fine where there is no effect.
         ink = np.where((values < -0.15 * limit)[..., None], 255.0, 25.0)
+        edges = edges * (0.45 + 0.55 * np.sqrt(effect))
         shown = shown * (1 - edges) + ink * edges
     canvas = (grey * 0.25 + 255 * 0.75 if view.box != WHOLE else grey).repeat(3, 2)
     canvas[inside] = shown

@@ -175,6 +175,11 @@ class HeatMap(View):
         """The height over the width, as it is drawn."""
         return drawn_ratio(self.effects.values if self.picture is None else self.picture)
 
+    def scale_label(self, limit: float | None = None) -> str:
+        """Return what the numbers of its scale are, which ends at ``limit``, by default at its own end."""
+        beyond = limit is None and colour_scale(self.effects.values)[1]
+        return self.effects.meaning + (", 1 % of the map lies beyond" if beyond else "")
+
 
 class _Piece(NamedTuple):
     """A piece of a text: its strength from -1 to 1, its value in words if it has one, and whether that is uncertain."""
