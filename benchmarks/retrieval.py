@@ -10,6 +10,7 @@ All with all-MiniLM-L6-v2. Seconds are of the process's CPU. ``planted`` and ``d
 from __future__ import annotations
 
 import argparse
+import importlib
 import inspect
 import json
 import os
@@ -24,12 +25,13 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.stats import binomtest
 
 import cocoax
 from cocoax.encoders import embedding_servers
-from cocoax.inputs.text import sentences
-from cocoax.methods.method import Method
+from cocoax.inputs.text import sentences, words
 from cocoax.questions.match_results import Match
+from cocoax.questions.matches import explain_text
 
 # --- a server of the OpenAI protocol ----------------------------------------------------------------------------------------
 
@@ -126,7 +128,7 @@ def server_evidence() -> None:
         for pair in PAIRS:
             cocoax.explain_match(again, *pair)
         print(f"repeated by a new encoder: {len(server.texts) - sent} texts")
-        asks = embedding_servers.server_embedding(server.url, "minilm")
+        asks = embedding_servers._server_embedding(server.url, "minilm")
         stopped = cocoax.wrap(asks, takes="texts", name="stopped", batch_size=8, max_calls=60)
         before = len(server.texts)
         try:
@@ -148,7 +150,7 @@ def _texts_of(match: Match) -> list[str]:
 
 # --- planted sentences ------------------------------------------------------------------------------------------------------
 
-ANSWERS = [
+ANSWERS = [  # written for this measurement; half are of everyday life, half of the same field as the other sentences
     ("How do I cancel my subscription?", "You can end your membership at any time from the billing page."),
     ("What is the capital of France?", "Paris is where the French government sits."),
     ("How to fix a flat tire", "Patch the inner tube and pump the wheel up again."),
@@ -159,6 +161,46 @@ ANSWERS = [
     ("how to remove red wine stains", "Salt and cold water take spilled merlot out of a cloth."),
     ("distance from Earth to the Moon", "Our satellite is about 384 000 kilometres away."),
     ("can dogs eat chocolate", "Cocoa is poisonous for puppies and grown hounds alike."),
+    ("how long to boil an egg", "Eight minutes in bubbling water give a yolk that is just set."),
+    ("why is the sky blue", "Air scatters short wavelengths of sunlight more than long ones."),
+    ("return a damaged parcel", "Broken goods are sent back free of charge within thirty days."),
+    ("tallest mountain in the world", "Everest rises 8849 metres above the sea."),
+    ("how to reset my password", "Follow the link in the e-mail to choose a new login secret."),
+    ("what causes earthquakes", "Plates of the crust slip past each other and the ground shakes."),
+    ("is the museum free on Sundays", "Admission to the gallery costs nothing on the last day of the week."),
+    ("how to learn to swim", "Beginners practise floating and kicking in shallow water first."),
+    ("train from Vienna to Prague", "The railway takes four hours from Austria to the Czech capital."),
+    ("vegetarian sources of protein", "Beans, lentils and tofu replace meat in a balanced diet."),
+    ("allergic to peanuts", "Our kitchen handles nuts, so guests who cannot eat them should tell the waiter."),
+    ("when do swallows migrate", "These birds leave for Africa in early autumn."),
+    ("how to stop a nosebleed", "Lean forward and pinch the soft part of the nostrils for ten minutes."),
+    ("who painted the Mona Lisa", "Leonardo worked on the portrait of a smiling woman for years."),
+    ("lose weight without exercise", "Eating fewer calories makes the body burn its fat."),
+    ("drop duplicate rows", "Repeated records are removed and the first of each is kept."),
+    ("open a zip file", "Extract all members of the compressed archive into a folder."),
+    ("wait for several tasks at once", "Coroutines run concurrently until the last of them has finished."),
+    ("parse command line options", "Convert the strings after the program's name to arguments."),
+    ("invert a matrix", "Solve for the square array whose product with the given one is the identity."),
+    ("random numbers from a bell curve", "Draw samples that follow the normal law with a mean and a spread."),
+    ("temporary file that deletes itself", "The scratch document vanishes as soon as it is closed."),
+    ("run a shell command from Python", "Start a child process and collect what it prints."),
+    ("wrap long lines of a paragraph", "Break prose so that no row is wider than seventy characters."),
+    ("find text that matches a pattern", "Scan a string for the first place where the regular expression fits."),
+    ("largest value in each column", "Take the maximum along the vertical axis of a table."),
+    ("stack arrays on top of each other", "Join several blocks of numbers vertically."),
+    ("see the source code of a function", "Get the lines in which an object was written."),
+    ("share data between threads safely", "A lock lets one worker at a time touch the variable."),
+    ("compute eigenvalues", "The characteristic roots of a symmetric operator come out in ascending order."),
+    ("read numbers from a text file", "Load values that are separated by commas from disk."),
+    ("round to two decimals", "Cut floating point results to the given number of digits after the point."),
+    ("sort by several keys", "Order records by the last criterion first, then by the one before."),
+    ("cumulative sum of a list", "Add up the elements one after another and keep every partial total."),
+    ("limit how long a call may take", "Raise an error when the operation has not ended before the timeout."),
+    ("show help for a parser", "Print a usage message with all flags and what they mean."),
+    ("shuffle a sequence", "Bring the items into a new order by chance."),
+    ("replace part of a string", "Substitute every occurrence of one substring with another."),
+    ("fit a line to points", "Least squares finds the slope and the intercept."),
+    ("split work over several processors", "A pool of processes divides the jobs among the cores."),
 ]
 
 
@@ -196,52 +238,171 @@ def planted_documents(count: int, length: int = 8) -> Iterator[tuple[str, list[s
         yield query, [*others[:place], answer, *others[place:]], place
 
 
-def by_sentence(match: Match, parts: Sequence[str]) -> np.ndarray:
+def by_sentence(attribution: cocoax.Attribution, parts: Sequence[str]) -> np.ndarray:
     """Return the values of sentences: sums of those of their words."""
     ends = np.cumsum([len(part) + 1 for part in parts])
     values = np.zeros(len(parts))
-    for (begin, _), value in zip(match.document.offsets or (), match.document.relative.tolist(), strict=True):
+    for (begin, _), value in zip(attribution.offsets or (), attribution.relative.tolist(), strict=True):
         values[int(np.searchsorted(ends, begin, side="right"))] += value
     return values
 
 
-def planted_evidence(count: int, out: Path) -> None:
-    """Count how often the planted sentence has the largest value, by setting; and the calls and seconds of each."""
-    records = json.loads(out.read_text()) if out.exists() else []
+# The default's values of sentences are those of its first run, of 24 samples, which the run of 74 begins with.
+PLANTED: dict[str, dict[str, Any]] = {
+    "sentences, 74 samples": {"features": "sentences", "method": cocoax.Rise(samples=74)},
+    "the default": {},
+    "words, 74 samples, summed": {"features": "words", "method": cocoax.Rise(samples=74)},
+    "integrated gradients, 25 steps, summed": {"features": "words", "method": cocoax.IntegratedGradients(steps=25)},
+    "leaving one sentence out": {"features": "sentences", "method": cocoax.Occlusion()},
+}
+ALWAYS = {"the default", "leaving one sentence out"}
+
+
+def planted_evidence(count: int, full: int, out: Path) -> None:
+    """Count how often the planted sentence has the largest value, by setting: all for the first, two for the rest."""
+    records = read_records(out)
     encoder = cocoax.load("minilm")
-    calls = CallCounter(encoder)
     for number, (query, parts, place) in enumerate(planted_documents(count)):
         if number < len(records):
             continue
         text = " ".join(parts)
-        record: dict[str, Any] = {"words": len(text.split())}
-        for name, options in PLANTED.items():
-            with tempfile.TemporaryDirectory() as folder:
-                os.environ["COCOAX_CACHE"] = folder
-                cocoax.explain_match(encoder, query, "x y", **options)  # the query costs the same everywhere
-                calls.texts, begun = 0, time.process_time()
-                match = cocoax.explain_match(encoder, query, text, **options)
-                seconds = time.process_time() - begun
-            side = match.document_side.sentences or match.document
-            exact = len(side.values) == len(parts)
-            values = side.relative.numpy() if exact else by_sentence(match, parts)
-            record[name] = [bool(values.argmax() == place), calls.texts, round(seconds, 2)]
+        record: dict[str, Any] = {"words": len(words(text))}
+        corpus = encoder.reference([query], progress=False)
+        with fresh_cache():
+            for name, options in PLANTED.items():
+                if number >= full:
+                    if name not in ALWAYS:
+                        continue
+                    options = options or {"features": "sentences", "method": cocoax.Rise(samples=24)}
+                side = explain_text(encoder, text, corpus, progress=False, **options)
+                attribution = side.sentences or side.attribution
+                exact = len(attribution.values) == len(parts)
+                values = attribution.relative.numpy() if exact else by_sentence(attribution, parts)
+                record[name] = bool(values.argmax() == place)
         records.append(record)
         out.write_text(json.dumps(records))
-        report(records)
+    print(f"{len(records)} documents of {np.mean([record['words'] for record in records]):.0f} words")
+    for name in PLANTED:
+        for some in {len(records), min(full, len(records))}:
+            report_share(name, [record[name] for record in records[:some] if name in record])
 
 
-def _planted(method: Method | None, features: str | None) -> dict[str, Any]:
-    return {"method": method, "features": features}
+def report_share(name: str, found: list[bool]) -> None:
+    """Print how many of some are true, with Wilson's 95 % interval."""
+    share = binomtest(sum(found), len(found)).proportion_ci(method="wilson")
+    print(f"  {name:42} {sum(found):3d} of {len(found):3d}  [{share.low:.0%}, {share.high:.0%}]", flush=True)
 
 
-PLANTED: dict[str, dict[str, Any]] = {
-    "auto": _planted(None, None),
-    "sentences, 24 samples": _planted(cocoax.Rise(samples=24), "sentences"),
-    "words, 74 samples": _planted(cocoax.Rise(samples=74), "words"),
-    "leave one sentence out": _planted(cocoax.Occlusion(), "sentences"),
-    "gradients (integrated, 12 steps)": _planted(cocoax.IntegratedGradients(steps=12), "words"),
+def read_records(out: Path) -> list[dict[str, Any]]:
+    """Return what an earlier process has measured."""
+    records: list[dict[str, Any]] = json.loads(out.read_text()) if out.exists() else []
+    return records
+
+
+@contextmanager
+def fresh_cache() -> Iterator[None]:
+    """Find nothing of what was encoded before, and keep nothing of what is encoded inside."""
+    before = os.environ.get("COCOAX_CACHE")
+    with tempfile.TemporaryDirectory() as folder:
+        os.environ["COCOAX_CACHE"] = folder
+        try:
+            yield
+        finally:
+            os.environ.pop("COCOAX_CACHE") if before is None else os.environ.update(COCOAX_CACHE=before)
+
+
+# --- agreement with long runs -----------------------------------------------------------------------------------------------
+
+PACKAGES = (
+    "numpy numpy.linalg scipy.stats scipy.optimize scipy.signal scipy.interpolate scipy.spatial scipy.ndimage networkx pandas"
+)
+OTHER_PACKAGES = "sklearn.linear_model sklearn.cluster sklearn.ensemble sklearn.decomposition sklearn.metrics torch torch.nn"
+
+
+def prose_of(docstring: str) -> str:
+    """Return the paragraphs of a docstring that are sentences: its description and its notes."""
+    text = inspect.cleandoc(docstring)
+    head = re.split(r"\n(?:Parameters|Args|Arguments|Returns|Attributes|See Also|Examples|References|Methods|Shape)\b", text)[
+        0
+    ]
+    notes = re.search(r"\nNotes\n-+\n(.*?)(?=\n[A-Z][a-z ]+\n-+\n|\Z)", text, re.DOTALL)
+    paragraphs = [" ".join(part.split()) for part in re.split(r"\n\s*\n", f"{head}\n\n{notes.group(1) if notes else ''}")]
+    return " ".join(
+        p for p in paragraphs if len(p.split()) >= 5 and not re.match(r"[.>*|+=-]{2}|\$|\[", p) and ">>>" not in p
+    )
+
+
+def prose_documents(encoder: Any, packages: str) -> list[tuple[str, str]]:
+    """Return first sentences of docstrings as queries, and some 200 words of what follows as documents, mixed."""
+    found: dict[str, str] = {}
+    for package in packages.split():
+        module = importlib.import_module(package)
+        for name, item in sorted(vars(module).items()):
+            if name.startswith("_") or not callable(item) or not isinstance(getattr(item, "__doc__", None), str):
+                continue
+            text = prose_of(item.__doc__)
+            if len(sentences(text)) < 7:
+                continue
+            query, body = text[slice(*sentences(text)[0])], text[sentences(text)[1][0] :]
+            ends = [end for _, end in sentences(body) if 160 <= len(words(body[:end])) <= 220]
+            ends = [end for end in ends if len(encoder.inputs.tokenize(body[:end])) <= 256]
+            if ends and 3 <= len(query.split()) <= 15 and "(" not in query and len(sentences(body[: ends[-1]])) >= 6:
+                found.setdefault(query, body[: ends[-1]])
+    mixed = np.random.default_rng(0).permutation(len(found))
+    return [list(found.items())[place] for place in mixed]
+
+
+def top_sentences(text: str, attribution: cocoax.Attribution, values: np.ndarray | None = None) -> dict[int, str]:
+    """Return the three sentences of the largest values, and of each the word of the largest value, if its words have any."""
+    ends = [end for _, end in sentences(text)]
+    owner = [int(np.searchsorted(ends, begin, side="right")) for begin, _ in attribution.offsets or ()]
+    own = attribution.relative.numpy()
+    if values is None:
+        values = np.bincount(owner, own, len(ends))
+    tops = {}
+    for number in np.argsort(-values, kind="stable")[:3].tolist():
+        inside = [place for place, sentence in enumerate(owner) if sentence == number]
+        assert attribution.names is not None
+        tops[number] = attribution.names[max(inside, key=lambda place: own[place])] if len(inside) > 1 else ""
+    return tops
+
+
+AGREEMENT: dict[str, dict[str, Any]] = {
+    "the default": {},
+    "words, 74 samples": {"features": "words", "method": cocoax.Rise(samples=74, seed=1)},
 }
+
+
+def agreement_evidence(count: int, samples: int, others: bool, out: Path) -> None:
+    """Compare the default, and as many plain samples, with long runs over words: top sentences, and top words in these."""
+    records = read_records(out)
+    encoder = cocoax.load("minilm")
+    calls = CallCounter(encoder)
+    for query, text in prose_documents(encoder, OTHER_PACKAGES if others else PACKAGES)[len(records) : count]:
+        corpus = encoder.reference([query], progress=False)
+        record: dict[str, Any] = {"query": query, "words": len(words(text)), "sentences": len(sentences(text))}
+        for name, options in {
+            **AGREEMENT,
+            "reference": {"features": "words", "method": cocoax.Rise(samples=samples)},
+        }.items():
+            with fresh_cache():
+                calls.texts, begun = 0, time.process_time()
+                side = explain_text(encoder, text, corpus, progress=False, **options)
+                record[f"{name}: cost"] = calls.texts, round(time.process_time() - begun, 2)
+            values = None if side.sentences is None else side.sentences.relative.numpy()
+            record[name] = list(top_sentences(text, side.attribution, values).items())
+        records.append(record)
+        out.write_text(json.dumps(records))
+    print(f"{len(records)} documents of {np.mean([record['words'] for record in records]):.0f} words, with {samples} samples")
+    for name in AGREEMENT:
+        pairs = [(dict(record[name]), dict(record["reference"])) for record in records]
+        print(f"{name}: {np.mean([record[f'{name}: cost'][0] for record in records]):.0f} calls")
+        report_share("the same three sentences", [own.keys() == other.keys() for own, other in pairs])
+        report_share("the same first sentence", [next(iter(own)) == next(iter(other)) for own, other in pairs])
+        report_share("each of the three sentences", [number in own for own, other in pairs for number in other])
+        report_share(
+            "top word of each of the three", [own.get(n) == word for own, other in pairs for n, word in other.items()]
+        )
 
 
 class CallCounter:
@@ -256,15 +417,6 @@ class CallCounter:
             return forward(tokens, *rest)
 
         encoder.owner.forward = counted  # type: ignore[union-attr, method-assign]
-
-
-def report(records: list[dict[str, Any]]) -> None:
-    """Print a table of what there is."""
-    words = np.mean([record["words"] for record in records])
-    print(f"{len(records)} documents of {words:.0f} words")
-    for name in PLANTED:
-        first, calls, seconds = np.mean([record[name] for record in records], axis=0)
-        print(f"  {name:36} first {first:5.0%}  {calls:4.0f} calls  {seconds:5.2f} s", flush=True)
 
 
 # --- docstrings -------------------------------------------------------------------------------------------------------------
@@ -307,7 +459,7 @@ QUERIES = [
 
 def docstring_evidence(queries: int, references: int, out: Path) -> None:
     """Explain the best hits of queries by the defaults; compare some with 2000 samples of words."""
-    records = json.loads(out.read_text()) if out.exists() else []
+    records = read_records(out)
     encoder = cocoax.load("minilm")
     texts = list(docstrings().values())
     vectors = encoder.reference(texts, keep_samples=True).samples
@@ -346,8 +498,11 @@ def docstring_evidence(queries: int, references: int, out: Path) -> None:
 def main() -> None:
     """Run one of the parts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("server", "planted", "docstrings"))
+    parser.add_argument("part", choices=("server", "planted", "agreement", "docstrings"))
     parser.add_argument("--documents", type=int, default=100)
+    parser.add_argument("--full", type=int, default=100, help="planted documents that all settings see")
+    parser.add_argument("--samples", type=int, default=500, help="of the long runs of agreement")
+    parser.add_argument("--others", action="store_true", help="agreement on documents of other packages, to choose by")
     parser.add_argument("--queries", type=int, default=50)
     parser.add_argument("--references", type=int, default=10, help="queries whose best hit gets 2000 samples")
     parser.add_argument("--out", type=Path, default=Path("retrieval.json"))
@@ -357,7 +512,9 @@ def main() -> None:
         if arguments.part == "server":
             server_evidence()
         elif arguments.part == "planted":
-            planted_evidence(arguments.documents, arguments.out)
+            planted_evidence(arguments.documents, arguments.full, arguments.out)
+        elif arguments.part == "agreement":
+            agreement_evidence(arguments.documents, arguments.samples, arguments.others, arguments.out)
         else:
             docstring_evidence(arguments.queries, arguments.references, arguments.out)
 

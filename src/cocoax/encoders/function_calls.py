@@ -6,11 +6,13 @@ its array is kept in memory, and in the cache folder where the model has a name,
 
 from __future__ import annotations
 
+import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -31,6 +33,10 @@ class EmbeddingError(ForwardError):
 
 class BudgetError(EmbeddingError):
     """More items would have to be sent than ``max_calls`` allows; what was paid for is kept."""
+
+
+class NotKnownError(EmbeddingError):
+    """An item would have to be sent inside of :meth:`FunctionCalls.only_known`."""
 
 
 class FunctionCalls:
@@ -70,35 +76,54 @@ class FunctionCalls:
         self._function, self._check, self.noun = function, check or self._vectors, noun
         self._batch_size, self._parallel, self.max_calls = batch_size, parallel, max_calls
         self._cache = VectorCache(name)
+        self._only_known = False
         self.sent = 0
 
     def __call__(self, items: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Return the array of each item, by its key."""
         known = self._cache.get(list(items))
         missing = [key for key in items if key not in known]
+        if missing and self._only_known:
+            raise NotKnownError(f"{len(missing)} items are not known.")
         return known | self._sent(missing, items) if missing else known
+
+    @contextmanager
+    def only_known(self) -> Iterator[None]:
+        """Send nothing: what is not known raises :class:`NotKnownError`."""
+        self._only_known = True
+        try:
+            yield
+        finally:
+            self._only_known = False
+
+    def missing(self, keys: Iterable[str]) -> set[str]:
+        """Return the keys of the items that would have to be sent."""
+        distinct = set(keys)
+        return distinct - self._cache.get(list(distinct)).keys()
+
+    @property
+    def left(self) -> float:
+        """How many items may still be sent."""
+        return math.inf if self.max_calls is None else max(self.max_calls - self.sent, 0)
 
     def affordable(self, keys: Sequence[str]) -> int:
         """Return how many of the first items can be had within ``max_calls``; what is known costs nothing."""
-        if self.max_calls is None:
+        if self.max_calls is None or self._only_known:
             return len(keys)
         known = self._cache.get(keys)
         new: set[str] = set()
         for place, key in enumerate(keys):
             if key not in known:
                 new.add(key)
-            if len(new) > self.max_calls - self.sent:
+            if len(new) > self.left:
                 return place
         return len(keys)
 
     def _sent(self, missing: list[str], items: Mapping[str, Any]) -> dict[str, np.ndarray]:
         """Return the arrays of items that were never sent; arrays that arrive before an error are kept."""
-        allowed = len(missing) if self.max_calls is None else max(self.max_calls - self.sent, 0)
+        allowed = int(min(len(missing), self.left))
         arrays: dict[str, np.ndarray] = {}
-        batches = [
-            missing[start : min(start + self._batch_size, allowed)]
-            for start in range(0, min(allowed, len(missing)), self._batch_size)
-        ]
+        batches = [missing[start : min(start + self._batch_size, allowed)] for start in range(0, allowed, self._batch_size)]
         with ThreadPoolExecutor(self._parallel) as pool:
             jobs = [pool.submit(self._one_call, [items[key] for key in batch]) for batch in batches]
             failed: BaseException | None = None
@@ -176,9 +201,16 @@ class FunctionModule:
         """Return the arrays of a batch as one tensor."""
         return torch.from_numpy(np.stack(self.arrays(batch)))
 
-    def affordable(self, inputs: Sequence[Tensor]) -> int:
-        """Return how many of the first prepared inputs can be had within ``max_calls``."""
-        return self.calls.affordable([self._item_of(one)[0] for one in inputs])
+    def keys(self, inputs: Iterable[Tensor]) -> list[str]:
+        """Return the key of each prepared input."""
+        return [self._item_of(one)[0] for one in inputs]
+
+
+def function_module(module: Any) -> FunctionModule | None:
+    """Return the function that a module is, or is around; None where it is around none."""
+    while module is not None and not isinstance(module, FunctionModule):
+        module = getattr(module, "source", None)
+    return module
 
 
 def vectors_of(output: Any, count: int, noun: str = "embedding function") -> np.ndarray:
@@ -214,13 +246,12 @@ def without_secrets(message: str) -> str:
     return _SECRETS.sub("***", message)
 
 
-def cost_sentence(name: str, count: int, characters: float) -> str:
-    """Return how much will be sent at most, in a sentence: the number of texts, and roughly of tokens."""
-    tokens = characters * _TOKENS_PER_CHARACTER
-    return f"{name}: sends up to {count:,} texts, about {max(round(tokens, -2), 100):,.0f} tokens in all."
+def say_cost(name: str, count: int, characters: float, progress: bool | None) -> None:
+    """Say how much will be sent at most, on standard error: how many texts, and roughly how many tokens; or pictures.
 
-
-def say_cost(sentence: str, progress: bool | None) -> None:
-    """Say it on standard error, before anything is sent; ``progress=False`` and COCOAX_PROGRESS=0 silence it."""
+    ``progress=False`` and COCOAX_PROGRESS=0 silence it.
+    """
     if progress is not False and os.environ.get("COCOAX_PROGRESS") != "0" and sys.stderr is not None:
-        print(sentence, file=sys.stderr)
+        tokens = max(round(characters * _TOKENS_PER_CHARACTER, -2), 100)
+        what = f"texts, about {tokens:,.0f} tokens in all" if characters else "pictures"
+        print(f"{name}: sends up to {count:,} {what}.", file=sys.stderr)

@@ -81,13 +81,13 @@ class _FunctionTokens(TokenModule):
 
     def __init__(self, function: FunctionModule, naming: Any = None) -> None:
         super().__init__()
-        self._function, self._naming = function, naming
+        self.source, self._naming = function, naming
         self.__name__ = function.calls.noun
         self.training = False
 
     def tokens(self, batch: Any) -> tuple[Tensor, Tensor]:
         """Return unit vectors ``[n, L, d]``, and which of them there are."""
-        rows = [torch.from_numpy(np.array(array)) for array in self._function.arrays(batch)]
+        rows = [torch.from_numpy(np.array(array)) for array in self.source.arrays(batch)]
         vectors = nn.utils.rnn.pad_sequence(rows, batch_first=True)
         there = torch.arange(vectors.shape[1])[None] < torch.tensor([len(row) for row in rows])[:, None]
         return nn.functional.normalize(vectors, dim=-1), there
@@ -97,12 +97,8 @@ class _FunctionTokens(TokenModule):
         numbered = super().names(batch, encoder)
         if self._naming is None:
             return numbered
-        named: list[str] = self._naming(*self._function.items(batch)[0][1])
+        named: list[str] = self._naming(*self.source.items(batch)[0][1])
         return named if len(named) == len(numbered) else numbered
-
-    def affordable(self, inputs: Any) -> int:
-        """Return how many of the first inputs can be had within ``max_calls``."""
-        return self._function.affordable(inputs)
 
 
 class MaxSims(nn.Module):
@@ -121,10 +117,6 @@ class MaxSims(nn.Module):
         similarities = (vectors @ self.query.to(vectors).T).masked_fill(~there[..., None], -torch.inf)
         best: Tensor = similarities.amax(1)
         return torch.where(there.any(1)[:, None], best, 0.0)
-
-    def affordable(self, inputs: Any) -> int:
-        """Return how many of the first inputs the source can afford."""
-        return _affordable(self.source, inputs)
 
 
 class MaxSimScores(nn.Module):
@@ -147,15 +139,6 @@ class MaxSimScores(nn.Module):
         best = torch.stack([similarities[..., self.owner == number].amax(-1) for number in range(self.count)], dim=-1)
         scores: Tensor = (best * there[..., None]).sum(1)
         return scores
-
-    def affordable(self, inputs: Any) -> int:
-        """Return how many of the first inputs the source can afford."""
-        return _affordable(self.source, inputs)
-
-
-def _affordable(source: TokenModule, inputs: Any) -> int:
-    count: int = source.affordable(inputs) if isinstance(source, _FunctionTokens) else len(inputs)
-    return count
 
 
 # --- encoders ---------------------------------------------------------------------------------------------------------------

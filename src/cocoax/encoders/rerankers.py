@@ -18,6 +18,7 @@ from cocoax.encoders.text import TextEncoder
 from cocoax.encoders.text_functions import FILLER, UNLIMITED, PieceTokenizer
 from cocoax.inputs.text import Span
 
+OTHER_FILLER = "–"
 SEPARATOR = "\x1e"  # the record separator of ASCII, which is space to the rules that find words
 Pairs = list[tuple[str, str]]
 _METHODS = ("predict", "compute_score", "score")  # of sentence-transformers, FlagEmbedding and LangChain
@@ -31,7 +32,8 @@ class Reranker(TextEncoder):
             ``CrossEncoder`` of sentence-transformers.
         name: of the model: its scores are kept in the cache folder. That of a module is by default made of its weights;
             without a name scores are kept in memory.
-        filler: what stands for a side of which no word is left.
+        filler: what stands for a query, and for a document, of which no word is left. They differ, so that a score that
+            counts what both sides share finds nothing.
         batch_size, parallel, max_calls: those of an embedding function.
 
     """
@@ -41,7 +43,7 @@ class Reranker(TextEncoder):
         score: Callable[[Pairs], Any] | Any,
         *,
         name: str | None = None,
-        filler: str = FILLER,
+        filler: tuple[str, str] = (FILLER, OTHER_FILLER),
         batch_size: int = 64,
         parallel: int = 1,
         max_calls: int | None = None,
@@ -53,7 +55,7 @@ class Reranker(TextEncoder):
         own_name = name or type(score if owner is None else owner).__name__
         if name is None and isinstance(owner, nn.Module):
             name = f"reranker {WeightsDigest(owner, None)()}"
-        pieces = _PairTokenizer(filler)
+        pieces = _PairTokenizer(*filler)
         calls = FunctionCalls(
             function,
             name,
@@ -89,9 +91,10 @@ class _PairTokenizer(PieceTokenizer):
 
     between = 3
 
-    def __init__(self, filler: str = FILLER) -> None:
+    def __init__(self, filler: str = FILLER, other: str = OTHER_FILLER) -> None:
         super().__init__(filler)
-        self.content = f"pairs, {filler!r}"
+        self._other_filler = other
+        self.content = f"pairs, {filler!r}, {other!r}"
         self._pieces.append(SEPARATOR)
 
     def places(self, text: str) -> tuple[list[int], list[Span | None]]:
@@ -107,7 +110,7 @@ class _PairTokenizer(PieceTokenizer):
         """Return the joint text of token ids, and the texts of both sides; the filler where nothing is left of a side."""
         numbers = ids.tolist()
         at = numbers.index(self.between) if self.between in numbers else len(numbers)
-        pair = self.text(numbers[:at])[0], self.text(numbers[at + 1 :])[0]
+        pair = self.text(numbers[:at])[0], self.text(numbers[at + 1 :])[0] if numbers[at + 1 :] else self._other_filler
         return joint_text(*pair), pair
 
 

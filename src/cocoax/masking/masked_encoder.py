@@ -16,6 +16,7 @@ from torch import Tensor
 from cocoax.cautions import caution
 from cocoax.encoders import Encoder
 from cocoax.encoders.fast_encoder import FastEncoder
+from cocoax.encoders.function_calls import function_module
 from cocoax.inputs import Explicand
 from cocoax.masking.baselines import Removal
 from cocoax.masking.registry import resolve
@@ -25,6 +26,7 @@ from cocoax.targets import Target, score_all
 
 _HARDLY = 0.01  # of the length of a representation: what removing everything should change more than
 _LISTS_AT_ONCE = 1024  # masks over few features, of which each distinct one is encoded once, in order of length
+_LISTED_AT_ONCE = 32  # masked copies in memory where they are only looked at
 _PICTURES_AT_ONCE = 2  # batches of those, of pictures: an interruption loses as many
 _BATCHES_AT_ONCE = 32  # of those, so that large inputs, of which a batch holds few, do not keep anybody waiting
 
@@ -152,6 +154,13 @@ class MaskedEncoder:
                 return
             start = rows.stop
 
+    def inputs(self, masks: Masks) -> Iterator[Tensor]:
+        """Yield what is encoded for some masks: the input, its baselines, and the masked copies."""
+        yield from self._anchor_inputs
+        for start in range(0, len(masks), _LISTED_AT_ONCE):
+            rows = slice(start, min(start + _LISTED_AT_ONCE, len(masks)))
+            yield from self.removal.masked(self.explicand, self.baseline_input, self._at_full_size(masks, rows))
+
     def _at_full_size(self, masks: Masks, rows: slice) -> Tensor:
         """Return some masks ``[n, *shape]``; raise if they have another shape."""
         shape = (rows.stop - rows.start, *self.explicand.shape)
@@ -166,10 +175,10 @@ class MaskedEncoder:
 
     def _affordable(self, explicand: Explicand, baseline_input: Tensor, full: Tensor) -> int:
         """Return how many of the first masks can be encoded within the budget of an encoder that has one."""
-        affordable = getattr(self._plain.module, "affordable", None)
-        if affordable is None:
+        function = function_module(self._plain.module)
+        if function is None:
             return len(full)
-        count: int = affordable(self.removal.masked(explicand, baseline_input, full))
+        count = function.calls.affordable(function.keys(self.removal.masked(explicand, baseline_input, full)))
         return count // (len(self.anchors) - 1)
 
     def _at_once(self, batch_size: int | None) -> int:

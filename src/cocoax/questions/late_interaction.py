@@ -19,13 +19,12 @@ from cocoax.encoders.late_interaction import (
     token_names,
     token_vectors,
 )
-from cocoax.inputs import Explicand, Names
-from cocoax.methods import Interactions, RemovalMethod, Rise, Run
+from cocoax.inputs import Names
+from cocoax.methods import Interactions, Rise, Run
 from cocoax.methods.method import Input
-from cocoax.methods.run_cache import cached_run
-from cocoax.questions.long_texts import NestedRun, is_long, nested_run
+from cocoax.questions.long_texts import NestedRun, Plan
 from cocoax.questions.match_results import MatchSide
-from cocoax.questions.matches import SAMPLES, Foil, Found, Matcher
+from cocoax.questions.matches import Foil, Found, Matcher
 from cocoax.questions.windows import Piece, cut_off, tower_of
 from cocoax.references import Reference
 from cocoax.results.interactions import PairSide, Sampled
@@ -37,6 +36,8 @@ WORD = "MaxSim with"
 
 class LateMatcher(Matcher):
     """The runs of queries and documents that are compared by MaxSim, and the matches from them."""
+
+    noun = "MaxSim"
 
     def found(self, encoder: Encoder, query: Input, document_encoder: Encoder, inputs: Sequence[Input]) -> list[Found]:
         """Return each document; texts that are longer than the encoder takes are cut off, as ColBERT does."""
@@ -66,28 +67,18 @@ class LateMatcher(Matcher):
 
     def document_run(self, found: Found) -> Run | NestedRun:
         """Return the run of a document, whose representation is the vector of what each query token finds."""
-        piece, (explicand, key) = found.piece, self._explicand(found.piece)
+        piece, key = found.piece, self._explicand(found.piece)[1]
         if key not in self._runs:
             encoder = around(piece.tower, MaxSims(_tokens_of(piece), self._vectors(found.query)))
-            self._runs[key] = self._run_of(piece, encoder, explicand, [_sum_of(encoder, len(self._vectors(found.query)))])
+            self._runs[key] = self._carried_out(piece, [_sum_of(encoder, len(self._vectors(found.query)))], encoder)
         return self._runs[key]
 
-    def _run_of(self, piece: Piece, encoder: Encoder, explicand: Explicand, targets: Sequence[Target]) -> Run | NestedRun:
-        def make(chosen: Explicand, method: RemovalMethod, asked: Sequence[Target]) -> Run:
-            return cached_run(encoder, chosen, method, asked, progress=self.progress)
-
-        method, budget = self.settings.method, self._budget(piece)
-        if method is not None and not isinstance(method, RemovalMethod):
-            raise TypeError(f"MaxSim is explained by a method that removes features. Got {type(method).__name__} instead.")
-        if method is not None:
-            return make(explicand, method, targets)
-        if not self._is_auto(piece):
-            return make(explicand, Rise(samples=SAMPLES), targets)
-        if is_long(piece.content) and not piece.is_query:
-            sentences = piece.by("sentences").explicand()
-            if sentences.shape[0] > 1:
-                return nested_run(sentences, explicand, budget, 0, targets, make)
-        return make(explicand, Rise(samples=budget.words), targets)
+    def _plan(self, piece: Piece) -> Plan:
+        """Return what is encoded of a piece; queries are never explained at two levels."""
+        plan = super()._plan(piece)
+        if plan.by_words is None or not piece.is_query:
+            return plan
+        return Plan(plan.by_words, Rise(samples=self._budget(piece).words))
 
     def match(self, found: Found, foil: Foil | None, name: str) -> dict[str, Any]:
         """Return the match of a query and a document, as arguments of :class:`Match`."""
@@ -101,7 +92,7 @@ class LateMatcher(Matcher):
         if others and foil is not None:
             mean = (sum(others[1:], others[0]) / len(others)).named(foil.name)
             targets = [(own - mean).named(f"{name} rather than {foil.name}"), own, mean]
-        query_run = self._run_of(found.query, encoder, self._explicand(found.query)[0], targets)
+        query_run = self._carried_out(found.query, targets, encoder)
         run = self.document_run(found)
         answers = query_run.explain(targets)
         scores = [self._score(vectors, self._vectors(document.piece)) for document in documents]

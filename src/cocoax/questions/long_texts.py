@@ -6,7 +6,8 @@ value is that of a game in which sentences are kept at random. Each level has st
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import Any
@@ -14,9 +15,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from cocoax.encoders import Encoder
+from cocoax.encoders.function_calls import BudgetError
 from cocoax.inputs import Explicand
 from cocoax.inputs.text import Text, words
-from cocoax.methods import Attribution, Interactions, Rise, Run, interactions
+from cocoax.masking import MaskedEncoder, resolve
+from cocoax.methods import Attribution, Interactions, RemovalMethod, Rise, Run, interactions
+from cocoax.methods.plugin_checks import drawn
 from cocoax.results.interactions import PairSide, Sampled
 from cocoax.similarity import Similarity
 from cocoax.targets import Target
@@ -24,8 +29,6 @@ from cocoax.targets import Target
 LONG = 60  # words from which on a text is explained at two levels
 DEEP = 3  # sentences whose words are explained, at most
 FEWEST = 10  # masked copies that a map needs
-
-MakeRun = Callable[[Explicand, Rise, Sequence[Target]], Run]
 
 
 @dataclass(frozen=True)
@@ -37,12 +40,59 @@ class Budget:
     each: int
     deep: int = DEEP
 
+    def __mul__(self, share: float) -> Budget:
+        """Return a share of it, with no words of sentences where those would get too few."""
+        deep = self.deep if self.each * share >= FEWEST else 0
+        words, sentences, each = (max(int(own * share), FEWEST) for own in (self.words, self.sentences, self.each))
+        return Budget(words, sentences, each, deep)
+
+
+@dataclass(frozen=True, eq=False)
+class Plan:
+    """What is encoded of an input: a run over its features, and of a long text runs over words of some of these.
+
+    Attributes:
+        features: the input with its features; of a long text sentences.
+        method: of the run over them.
+        by_words: a long text with its words as features.
+        budget: how many masked copies the words of each sentence get, and how many sentences.
+        first: the number of the first sentence; features before it are words of a query.
+
+    """
+
+    features: Explicand
+    method: RemovalMethod
+    by_words: Explicand | None = None
+    budget: Budget = Budget(0, 0, 0, 0)
+    first: int = 0
+
+    def inputs(self, encoder: Encoder) -> Iterator[Tensor]:
+        """Yield what is encoded first: the input, what it is without its features, and masked copies."""
+        method, explicand = self.method.choose_features(encoder, self.features)
+        removal = resolve(method.baseline, encoder.inputs)
+        explicand = removal.with_features(explicand, encoder, getattr(method, "grid", None))
+        masked = MaskedEncoder(encoder, explicand, removal, anchors=torch.empty(0))
+        return masked.inputs(drawn(method, explicand.shape))
+
+    def carried_out(self, make: Callable[[Explicand, RemovalMethod], Run], target: Target | None) -> Run | NestedRun:
+        """Return the runs, each from ``make``; the sentences that matter are those that raise the target most."""
+        whole = make(self.features, self.method)
+        if self.by_words is None or target is None:
+            return whole
+        ranked = whole.explain(target).relative[self.first :].argsort(descending=True, stable=True)
+        runs = {}
+        with suppress(BudgetError):  # the sentences are known then
+            for number in sorted((ranked[: self.budget.deep] + self.first).tolist()):
+                inside = _words_within(self.by_words, self.features.display.offsets[number])  # type: ignore[attr-defined]
+                if inside is not None:
+                    runs[number] = make(inside, Rise(samples=self.budget.each))
+        return NestedRun(whole, runs)
+
 
 # Both within the goals: 80 encoder calls for a document of 200 words, 600 for ten hits and their query. Measured in
 # docs/how-to/retrieval.md.
 MATCH_BUDGET = Budget(words=128, sentences=24, each=14)
 HIT_BUDGET = Budget(words=44, sentences=18, each=11, deep=2)
-QUERY_BUDGET = Budget(words=128, sentences=24, each=14)
 
 
 def is_long(text: str) -> bool:
@@ -122,39 +172,6 @@ class NestedRun:
             features=None,
             raw=None,
         )
-
-
-def nested_run(
-    sentences: Explicand,
-    by_words: Explicand,
-    budget: Budget,
-    seed: int,
-    targets: Sequence[Target],
-    make: MakeRun,
-    first: int = 0,
-) -> NestedRun:
-    """Return the runs of a text at both levels.
-
-    The sentences that matter are those that raise the first target most, by their values in the first run.
-
-    Args:
-        sentences, by_words: the text with its sentences, and with its words, as features.
-        budget: how many masked copies each level gets.
-        seed: of the masks.
-        targets: what is asked; the first chooses the sentences.
-        make: makes a run of an explicand, or finds it.
-        first: the number of the first sentence; features before it are words of a query.
-
-    """
-    whole = make(sentences, Rise(samples=budget.sentences, seed=seed), targets)
-    ranked = whole.explain(targets[0]).relative[first:].argsort(descending=True, stable=True)
-    chosen = (ranked[: budget.deep] + first).tolist()
-    runs = {}
-    for number in sorted(chosen):
-        inside = _words_within(by_words, sentences.display.offsets[number])  # type: ignore[attr-defined]
-        if inside is not None:
-            runs[number] = make(inside, Rise(samples=budget.each, seed=seed), targets)
-    return NestedRun(whole, runs)
 
 
 def _words_within(explicand: Explicand, span: tuple[int, int]) -> Explicand | None:

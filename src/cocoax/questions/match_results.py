@@ -352,8 +352,17 @@ class Hits(ResultList[Hit]):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Where the search saw something else than the encoder, and how to read it."""
-        return (*self.notes, HOW_TO_READ)
+        """Where the search saw something else than the encoder."""
+        return self.notes
+
+    @property
+    def _sentences(self) -> tuple[str, ...]:
+        """The same, and how to read the colours."""
+        return (*super()._sentences, HOW_TO_READ)
+
+    def __str__(self) -> str:
+        lines = (f"{hit.title}\n   {' '.join(filter(None, (f'{hit.summary}.', hit.sentence)))}" for hit in self.hits)
+        return "\n".join((self.title, *lines, *self.notes))
 
     def views(self) -> list[View]:
         """Return query and hit beside each other, for each hit."""

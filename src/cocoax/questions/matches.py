@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from contextlib import ExitStack, suppress
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar, TypeVar
 
 from torch import Tensor
 
+from cocoax.cautions import caution
 from cocoax.checks import as_items, check_count, check_kind
 from cocoax.encoders import Encoder
-from cocoax.encoders.function_calls import cost_sentence, say_cost
+from cocoax.encoders.function_calls import BudgetError, FunctionModule, NotKnownError, function_module, say_cost
 from cocoax.encoders.late_interaction import TokenModule
 from cocoax.encoders.rerankers import Reranker
 from cocoax.inputs import Explicand
@@ -21,13 +23,13 @@ from cocoax.methods.method import INPUT_TYPES, Input, check_encoder
 from cocoax.methods.run_cache import cached_run
 from cocoax.questions.hit_forms import SearchHit, read_hit, read_hits
 from cocoax.questions.long_texts import (
+    FEWEST,
     HIT_BUDGET,
     MATCH_BUDGET,
-    QUERY_BUDGET,
     Budget,
     NestedRun,
+    Plan,
     is_long,
-    nested_run,
     run_interactions,
 )
 from cocoax.questions.match_results import Hit, Hits, Match, MatchSide
@@ -39,6 +41,8 @@ from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
 from cocoax.targets import Target, similarity_to
 
 SAMPLES = 500  # of inputs that are no texts
+_SHARES = [share / 20 for share in range(20, 0, -1)]  # of the masked copies, where max_calls allows no more
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -49,14 +53,14 @@ class _Settings:
         method: of all; None chooses one for each kind of input.
         features: ``"words"``, ``"tokens"``, ``"sentences"``, or ``"auto"``: words, and of long texts sentences and the words
             of those that matter. None is auto where there is no method, and the encoder's own with one.
-        budget: how many masked copies a document gets, where there is no method.
+        many: whether documents are hits, each of which gets fewer masked copies where there is no method.
         max_tokens: where the search cut texts off.
 
     """
 
     method: Method | None
     features: str | None = None
-    budget: Budget = MATCH_BUDGET
+    many: bool = False
     max_tokens: int | None = None
 
     def __post_init__(self) -> None:
@@ -86,7 +90,8 @@ def explain_text(
     One run gives the attribution and both of its parts; ``method`` and ``features`` are those of :func:`explain_match`.
     """
     matcher = Matcher(_Settings(method, features), get_similarity(similarity), progress)
-    return matcher.side(Piece(encoder, text, text), corpus, foil)
+    piece = Piece(encoder, text, text)
+    return matcher.answered(lambda: matcher.side(piece, corpus, foil), [piece])
 
 
 def explain_match(
@@ -126,15 +131,15 @@ def explain_match(
         progress: show a progress bar (``None``: when it takes long).
 
     """
-    settings = _Settings(method, features, MATCH_BUDGET, max_tokens)
+    settings = _Settings(method, features, False, max_tokens)
     check_encoder(encoder)
     matcher = _matcher_for(encoder, settings, similarity, progress)
     inputs = [read_hit(document).content, *(hit.content for hit in _as_hits(rather_than))]
     found, *others = matcher.found(encoder, query, encoder if document_encoder is None else document_encoder, inputs)
     foils = _distinct(found, others, "The document")
     foil = Foil(foils, "the other" if len(foils) == 1 else f"the {len(foils)} others") if foils else None
-    matcher.say_cost([found, *foils])
-    return Match(**matcher.match(found, foil, "this document"))
+    ask = partial(matcher.match, found, foil, "this document")
+    return Match(**matcher.answered(ask, *matcher.encoded([found], foils)))
 
 
 def explain_hits(
@@ -173,7 +178,7 @@ def explain_hits(
         progress: show a progress bar (``None``: when it takes long).
 
     """
-    settings = _Settings(method, features, HIT_BUDGET, max_tokens)
+    settings = _Settings(method, features, True, max_tokens)
     if method is not None:
         advice = "must be one that removes features, such as cocoax.Rise(): hits are explained from its runs"
         check_kind("The 'method' parameter", method, RemovalMethod, advice)
@@ -186,12 +191,15 @@ def explain_hits(
     every = matcher.found(encoder, query, encoder if document_encoder is None else document_encoder, inputs)
     found, others = every[: len(given)], every[len(given) :]
     foils = _next_hits(found) if rather_than is None else _given_foils(found, others)
-    matcher.say_cost(found)
-    for hit in found:  # all runs first: what a hit is compared with is then known from its own
-        matcher.prepare(hit)
+
+    def ask() -> list[dict[str, Any]]:
+        for hit in found:  # all runs first: what a hit is compared with is then known from its own
+            matcher.prepare(hit)
+        return [matcher.match(hit, foil, f"hit {rank}") for rank, (hit, foil) in enumerate(zip(found, foils, strict=True), 1)]
+
     explained = [
         Hit(
-            **matcher.match(hit, foil, f"hit {rank}"),
+            **match,
             rank=rank,
             content=own.content,
             is_query=hit.is_query,
@@ -199,7 +207,9 @@ def explain_hits(
             id=own.id,
             metadata=own.metadata,
         )
-        for rank, (own, hit, foil) in enumerate(zip(given, found, foils, strict=True), start=1)
+        for rank, (own, hit, match) in enumerate(
+            zip(given, found, matcher.answered(ask, *matcher.encoded(found, others)), strict=True), start=1
+        )
     ]
     return Hits(query, tuple(explained), encoder.name, _search_differs(given, explained))
 
@@ -279,11 +289,15 @@ class Foil:
 class Matcher:
     """The runs of a search, one for each distinct input, and the matches from them."""
 
+    budgets: ClassVar[tuple[Budget, Budget]] = MATCH_BUDGET, HIT_BUDGET  # of documents and queries, and of hits
+    noun: ClassVar[str] = "A match"
+
     def __init__(self, settings: _Settings, measure: Similarity, progress: bool | None) -> None:
         self.settings, self.measure, self.progress = settings, measure, progress
         self._explicands: dict[Piece, tuple[Explicand, object]] = {}
         self._runs: dict[object, Run | NestedRun] = {}
         self._representations: dict[object, Tensor] = {}
+        self._share = 1.0  # of the masked copies, where max_calls allows no more
 
     def _explicand(self, piece: Piece) -> tuple[Explicand, object]:
         """Return a piece made ready to be explained, and what equal ones share."""
@@ -314,50 +328,101 @@ class Matcher:
             found.append(Found(pieces, theirs, best, piece, key, key == self._explicand(best)[1]))
         return found
 
-    def say_cost(self, found: Sequence[Found]) -> None:
-        """Say how much will be sent at most, if the encoder is a function whose calls may cost money."""
-        pieces = {self._explicand(piece)[1]: piece for each in found for piece in (each.query, each.piece)}
-        paid = {key: piece for key, piece in pieces.items() if hasattr(piece.tower.module, "affordable")}
-        if not paid:
-            return
-        counts = {key: self._most_copies(piece, key) for key, piece in paid.items()}
-        characters = sum(
-            counts[key] * len(piece.content) / 2 for key, piece in paid.items() if isinstance(piece.content, str)
-        )
-        name = next(iter(paid.values())).tower.name
-        say_cost(cost_sentence(name, sum(counts.values()), characters), self.progress)
+    def encoded(self, found: Sequence[Found], others: Sequence[Found]) -> tuple[list[Piece], list[Piece]]:
+        """Return the pieces that get runs, and those that are encoded alone."""
+        return [piece for each in found for piece in (each.query, each.piece)], [other.piece for other in others]
 
-    def _most_copies(self, piece: Piece, key: object) -> int:
+    def answered(self, ask: Callable[[], T], runs: Sequence[Piece], alone: Sequence[Piece] = ()) -> T:
+        """Return an answer; of functions whose calls may cost money, after saying how much will be sent, if anything is.
+
+        Where that is more than is left of ``max_calls``, every run gets the same share of its masked copies.
+        """
+        functions = {id(own.calls): own for piece in (*runs, *alone) if (own := function_module(piece.tower.module))}
+        if not functions:
+            return ask()
+        with ExitStack() as stack:
+            for function in functions.values():
+                stack.enter_context(function.calls.only_known())
+            with suppress(NotKnownError):
+                return ask()
+        for function in functions.values():
+            self._keep_within_budget(function, [*dict.fromkeys(runs)], alone)
+        return ask()
+
+    def _keep_within_budget(self, function: FunctionModule, runs: Sequence[Piece], alone: Sequence[Piece]) -> None:
+        """Choose the share of the masked copies that a function's budget allows, and say what will be sent."""
+        runs, alone = ([piece for piece in own if function_module(piece.tower.module) is function] for own in (runs, alone))
+        name, left = (runs or alone)[0].tower.name, function.calls.left
+        for share in (own for own in _SHARES if own <= self._share):
+            self._share = share
+            count, characters = self._cost(function, runs, alone)
+            if count <= left:
+                break
+        else:
+            raise BudgetError(
+                f"{name}: max_calls={function.calls.max_calls} allows {left:.0f} more texts, and an answer needs up to "
+                f"{count}. Nothing was sent now, and what was paid for before is kept; take a larger max_calls."
+            )
+        if self._share < 1:
+            sentence = f"{name}: max_calls leaves {left:.0f} texts, so there are fewer masked copies, and errors are larger."
+            caution("budget", f"{name} {left} {count} {characters}", sentence)
+        say_cost(name, count, characters, self.progress)
+
+    def _cost(self, function: FunctionModule, runs: Sequence[Piece], alone: Sequence[Piece]) -> tuple[int, int]:
+        """Return how many items will be sent to a function at most, and how many characters they have."""
+        keys = set(function.keys(self._explicand(piece)[0].tensor for piece in alone))
+        later, characters = 0, 0
+        for piece in runs:
+            plan = self._plan(piece)
+            keys.update(function.keys(plan.inputs(piece.tower)))
+            if plan.by_words is not None:
+                later += plan.budget.deep * (1 + plan.budget.each)
+                characters += plan.budget.deep * (1 + plan.budget.each) * len(piece.content)
+        missing = function.calls.missing(keys)
+        is_text = all(isinstance(piece.content, str) for piece in (*runs, *alone))
+        return len(missing) + later, sum(map(len, missing)) + characters if is_text else 0
+
+    def _plan(self, piece: Piece) -> Plan:
+        """Return what is encoded of a piece."""
+        explicand, method = self._explicand(piece)[0], self.settings.method
+        if method is None and not self._is_auto(piece):
+            method = Rise(samples=SAMPLES)
+        if method is not None:
+            return Plan(explicand, self._shortened(method))
         budget = self._budget(piece)
-        if not self._is_auto(piece):
-            return 2 + int(getattr(self.settings.method, "samples", SAMPLES))
-        if is_long(piece.content):
-            return 2 + budget.sentences + budget.deep * (2 + budget.each)
-        features: int = self._explicand(piece)[0].shape[0]
-        return 2 + (budget.words if features > 16 else min(budget.words, 2**features))
+        if is_long(piece.content) and (by_sentences := piece.by("sentences").explicand()).shape[0] > 1:
+            return Plan(by_sentences, Rise(samples=budget.sentences), explicand, budget)
+        return Plan(explicand, Rise(samples=budget.words))
+
+    def _shortened(self, method: Method) -> RemovalMethod:
+        """Return a method with the share of its samples that a budget allows; raise if it makes no runs."""
+        if not isinstance(method, RemovalMethod):
+            raise TypeError(
+                f"{self.noun} is explained by a method that removes features. Got {type(method).__name__} instead."
+            )
+        samples: Any = getattr(method, "samples", None)
+        if self._share == 1 or samples is None:
+            return method
+        shorter: Any = replace(method, samples=max(int(samples * self._share), FEWEST))  # type: ignore[call-arg]
+        return shorter  # type: ignore[no-any-return]
 
     def _budget(self, piece: Piece) -> Budget:
-        return QUERY_BUDGET if piece.is_query else self.settings.budget
+        return self.budgets[self.settings.many and not piece.is_query] * self._share
 
     def run(self, piece: Piece, *targets: Target) -> Run | NestedRun:
         """Return the runs of an input, from memory or the cache folder where they were made before."""
-        explicand, key = self._explicand(piece)
+        key = self._explicand(piece)[1]
         if key not in self._runs:
-            self._runs[key] = self._start(piece, explicand, targets)
+            self._runs[key] = self._carried_out(piece, targets)
         return self._runs[key]
 
-    def _start(self, piece: Piece, explicand: Explicand, targets: Sequence[Target]) -> Run | NestedRun:
-        def make(chosen: Explicand, method: RemovalMethod, asked: Sequence[Target]) -> Run:
-            return cached_run(piece.tower, chosen, method, asked, progress=self.progress)
+    def _carried_out(self, piece: Piece, targets: Sequence[Target], encoder: Encoder | None = None) -> Run | NestedRun:
+        """Return the runs of a piece, of its tower or another encoder of the same inputs."""
 
-        method = self.settings.method
-        if method is not None or not self._is_auto(piece):
-            return make(explicand, method if isinstance(method, RemovalMethod) else Rise(samples=SAMPLES), targets)
-        budget = self._budget(piece)
-        sentences = piece.by("sentences").explicand() if is_long(piece.content) else None
-        if sentences is None or sentences.shape[0] < 2 or not targets:
-            return make(explicand, Rise(samples=budget.words), targets)
-        return nested_run(sentences, explicand, budget, 0, targets, make)
+        def make(explicand: Explicand, method: RemovalMethod) -> Run:
+            return cached_run(encoder or piece.tower, explicand, method, targets, progress=self.progress)
+
+        return self._plan(piece).carried_out(make, targets[0] if targets else None)
 
     def representation(self, piece: Piece) -> Tensor:
         """Return the representation of an input, ``[d]``; a run has it already."""

@@ -16,14 +16,12 @@ from torch import Tensor
 
 from cocoax.encoders import Encoder
 from cocoax.encoders.rerankers import SEPARATOR, joint_text
-from cocoax.inputs import Explicand
 from cocoax.inputs.text import Text, sentences, words
 from cocoax.masking import BitMasks
 from cocoax.masking.control_variates import ORDERS, REST, product_kernel
-from cocoax.methods import Attribution, Interactions, RemovalMethod, Rise, Run
+from cocoax.methods import Attribution, Interactions, Rise, Run
 from cocoax.methods.method import Input
-from cocoax.methods.run_cache import cached_run
-from cocoax.questions.long_texts import Budget, NestedRun, is_long, nested_run, with_spans
+from cocoax.questions.long_texts import Budget, NestedRun, Plan, is_long, with_spans
 from cocoax.questions.match_results import MatchSide
 from cocoax.questions.matches import Foil, Found, Matcher
 from cocoax.questions.windows import Piece
@@ -38,6 +36,9 @@ HIT_BUDGET = Budget(words=96, sentences=40, each=12, deep=2)
 class RerankerMatcher(Matcher):
     """The runs of pairs of a query and documents, and the matches from them."""
 
+    budgets = MATCH_BUDGET, HIT_BUDGET
+    noun = "A reranker"
+
     def found(self, encoder: Encoder, query: Input, document_encoder: Encoder, inputs: Sequence[Input]) -> list[Found]:
         """Return each pair."""
         if self.settings.max_tokens is not None:
@@ -50,41 +51,30 @@ class RerankerMatcher(Matcher):
 
     def prepare(self, found: Found) -> None:
         """Make the run of a pair."""
-        self.run(found.piece)
+        self.run(found.piece, _score_of(found.piece.tower))
 
-    def _most_copies(self, piece: Piece, key: object) -> int:
-        budget = self._budget(piece)
-        if not self._is_auto(piece):
-            return 2 + int(getattr(self.settings.method, "samples", budget.words))
-        return 2 + (budget.sentences + budget.deep * (2 + budget.each) if is_long(piece.whole) else budget.words)
+    def encoded(self, found: Sequence[Found], others: Sequence[Found]) -> tuple[list[Piece], list[Piece]]:
+        """Return all pairs: each gets a run."""
+        return [each.piece for each in (*found, *others)], []
 
-    def _budget(self, piece: Piece) -> Budget:
-        return MATCH_BUDGET if self.settings.budget.deep > HIT_BUDGET.deep else HIT_BUDGET
-
-    def _start(self, piece: Piece, explicand: Explicand, targets: Sequence[Target]) -> Run | NestedRun:
-        def make(chosen: Explicand, method: RemovalMethod, asked: Sequence[Target]) -> Run:
-            return cached_run(piece.tower, chosen, method, asked, progress=self.progress)
-
+    def _plan(self, piece: Piece) -> Plan:
+        """Return what is encoded of a pair: words of both sides, or words of the query and sentences of the document."""
         budget, method = self._budget(piece), self.settings.method
-        by_words = piece.tower.explicand(piece.content)
-        if self.settings.features == "sentences" or (self._is_auto(piece) and is_long(piece.whole)):
-            spans, count = _spans_with_sentences(piece.content)
-            explicand = with_spans(by_words, spans)
-            if self._is_auto(piece) and len(spans) > count + 1:
-                return nested_run(explicand, by_words, budget, 0, [_score_of(piece.tower)], make, first=count)
-        chosen = Rise(samples=budget.words) if method is None else method
-        if not isinstance(chosen, RemovalMethod):
-            raise TypeError(
-                f"A reranker is explained by a method that removes features. Got {type(chosen).__name__} instead."
-            )
-        return make(explicand, chosen, [_score_of(piece.tower)])
+        by_words, in_two = piece.tower.explicand(piece.content), self._is_auto(piece) and is_long(piece.whole)
+        spans, count = _spans_with_sentences(piece.content)
+        in_two = in_two and len(spans) > count + 1
+        features = with_spans(by_words, spans) if in_two or self.settings.features == "sentences" else by_words
+        if in_two:
+            return Plan(features, Rise(samples=budget.sentences), by_words, budget, count)
+        return Plan(features, Rise(samples=budget.words) if method is None else self._shortened(method))
 
     def match(self, found: Found, foil: Foil | None, name: str) -> dict[str, Any]:
         """Return the match of a query and a document, as arguments of :class:`Match`."""
-        run, target = self.run(found.piece), _score_of(found.piece.tower).named(name)
+        target = _score_of(found.piece.tower)
+        run, target = self.run(found.piece, target), target.named(name)
         whole = run.explain([target])[0]
         query, document = _sides(whole, found.piece.content)
-        others = [self.run(other.piece).explain([target])[0] for other in (foil.parts if foil else ())]
+        others = [self.run(other.piece, target).explain([target])[0] for other in (foil.parts if foil else ())]
         difference, mean = query, None
         if foil is not None:
             mean = _mean([_sides(other, part.piece.content)[0] for other, part in zip(others, foil.parts, strict=True)])
