@@ -23,9 +23,8 @@ from cocoax.version import __version__
 
 CALLS = (50, 100, 200, 500, 1000)
 SCREENED = 2  # seeds, and targets, by which the best estimators of a cell are found
-FAR = 5.0  # times the smallest error of the first seed, beyond which there is no second one
-LEADERS = 2  # of each cell, for one target and for all, which are then measured with all seeds and targets
-SECONDS = 30.0  # that a leader may take for a cell; slower ones have fewer seeds, ``SCREENED`` at least
+FAR = 2.0  # times the smallest error of the first seed, beyond which there is no second one
+SECONDS = 20.0  # that the best one may take for a cell; slower ones have fewer seeds, ``SCREENED`` at least
 OURS = "cocoax KernelShap"
 
 
@@ -145,8 +144,8 @@ def measure(
 ) -> Trials:
     """Measure all estimators on all games, and return the trials, which are kept in a file.
 
-    In each cell, a game and a number of calls, all estimators of other packages have ``SCREENED`` seeds and targets, and the
-    ``LEADERS`` of them, for one target and for several, have all seeds and targets. A few seeds of all games come first.
+    In each cell, a game and a number of calls, all estimators of other packages have ``SCREENED`` seeds and targets; the best
+    for one target and the best for several have all seeds and targets. A few seeds of all games come first.
     """
     trials, played = Trials(path), list[Game]()
     with RivalProcess(python) as rivals:
@@ -205,7 +204,7 @@ def _leaders(trials: Trials, game: str, calls: int, estimators: Iterable[str]) -
     for targets in (1, SCREENED):
         errors = {name: error_of(found, targets) for name, found in screened.items()}
         ranked = sorted((name for name in errors if math.isfinite(errors[name])), key=lambda name: errors[name])
-        leaders |= {name: min(trial.seconds for trial in screened[name]) for name in ranked[:LEADERS]}
+        leaders |= {name: min(trial.seconds for trial in screened[name]) for name in ranked[:1]}
     return leaders
 
 
@@ -272,7 +271,7 @@ A game is an input whose exact Shapley values are known, since all of its subset
 `KernelShap`** at equal numbers of encoder calls, the input and the baseline among them; medians over seeds. Above 1 ours is
 better; **bold** is below the goal, 1.2 and from 500 calls on 2. All estimators share calls among targets: their coalitions
 depend on the seed alone. `KernelShap` has {seeds} seeds. The others have {screened} seeds and targets in every cell, but one
-if its error is more than {far:g} times the smallest; the best {leaders} for one target and for several have {followed}
+if its error is more than {far:g} times the smallest; the best for one target and the best for several have {followed}
 seeds of all targets, fewer where these take more than {cell_seconds:g} s. Below the ratio: which was the best.
 Last column: how often our 95 % intervals cover, over values, targets and seeds.
 
@@ -327,7 +326,6 @@ def write_page(trials: Trials, path: Path) -> Path:
         cell_seconds=SECONDS,
         known=", ".join(f"{error:.6g}" for error in trials.header[OURS]),
         note=_NOTE,
-        leaders=LEADERS,
         table="\n".join(lines),
         short=f"{len(short)} of {len(every)}: {named}" if short else "none",
         seconds=f"{1000 * own:.0f} ms for all targets, in a process beside others",

@@ -179,7 +179,7 @@ def test_entry__of_an_index_has_the_field_of_a_run(encoder: cocoax.Encoder) -> N
     assert (first.error, second.error) == (None, None)
     run = seeded(method, "b").run(encoder, picture(1))
     vectors, anchors = (torch.nn.functional.normalize(part.double()) for part in (run.representations, run.anchors))
-    effects = run.method.effects(run.masks, vectors, anchors)  # [d, cells]
+    effects = run.method.effects(run.masks, vectors, anchors).values  # [d, cells]
     assert second.field is not None
     torch.testing.assert_close(second.field, effects.reshape(-1, 2, 3).movedim(0, -1).float(), rtol=1e-3, atol=1e-5)
 

@@ -370,7 +370,7 @@ def test_top__of_two_pictures_the_regions_that_are_most_alike(encoder: cocoax.En
     vectors = []
     for run in (first, second):
         scores, anchors = features(run, "cosine"), features(replace(run, representations=run.anchors), "cosine")
-        vectors.append(run.method.effects(run.method.cells(run.masks, 3), scores, anchors).flatten(1))
+        vectors.append(run.method.effects(run.method.cells(run.masks, 3), scores, anchors).values.flatten(1))
     lengths = [each.norm(dim=0).clamp(min=float(each.norm()) / 3) for each in vectors]  # of 9, at least as usual
     alike = {
         (i, j): float(vectors[0][:, i] @ vectors[1][:, j] / (lengths[0][i] * lengths[1][j]))
@@ -470,16 +470,20 @@ def test_given__errors_are_made_of_what_each_sample_does(seed: int, text: TextEn
     answer = cocoax.interactions(*pair)
     weights = torch.zeros(8, dtype=torch.float64)
     weights[[2, 3, 0, 5]] = torch.tensor([1.0, 1.0, -0.5, -0.5], dtype=torch.float64)
-    factors, vectors, wider = [], [], []
+    effects = []
     for run in pair:
         scores, anchors = features(run, "cosine"), features(replace(run, representations=run.anchors), "cosine")
-        factors.append(run.method.scatter(run.masks, scores, anchors))
-        vectors.append(run.method.effects(run.masks, scores, anchors).view(16, 8))
-    (x_a, r_a), (x_b, r_b) = factors  # type: ignore[misc]
-    wider = [
-        run.method.widening(x, r @ along)
-        for run, x, r, along in ((pair[0], x_a, r_a, vectors[1]), (pair[1], x_b, r_b, vectors[0]))
-    ]
+        effects.append(run.method.effects(run.masks, scores, anchors))
+    vectors = [each.values.view(16, 8) for each in effects]
+    (x_a, r_a), (x_b, r_b) = ((each.x, each.r) for each in effects)
+    wider = []
+    for each, along in zip(effects, reversed(vectors), strict=True):
+        assert each.r is not None
+        wider.append(float((each.along(along)[0] / (each.r @ along)[0]).mean()))
+    assert isinstance(x_a, Tensor)
+    assert isinstance(x_b, Tensor)
+    assert isinstance(r_a, Tensor)
+    assert isinstance(r_b, Tensor)
     for side in ("b", "a"):
         told = answer.given([2, 3], side, rather_than=[0, 5]).standard_error
         assert told is not None

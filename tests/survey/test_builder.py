@@ -56,7 +56,7 @@ def test_build__fields_are_the_effects_of_a_run_of_each_input(folder: Path, tmp_
         pooled = plain.unflatten(0, (4, 4)).unflatten(2, (4, 4)).mean((1, 3))
         ours = index.field(row).explain(target).values.double()
         assert float(torch.corrcoef(torch.stack([ours.flatten(), pooled.flatten()]))[0, 1]) > 0.97
-        exact = run.method.effects(run.method.cells(run.masks, (4, 4)), scores[:, None], torch.zeros(2, 1))[0]
+        exact = run.method.effects(run.method.cells(run.masks, (4, 4)), scores[:, None], torch.zeros(2, 1)).values[0]
         assert torch.allclose(ours, exact.double(), atol=2e-3 * float(exact.abs().max()))
 
 
@@ -258,7 +258,7 @@ def test_make__is_what_a_run_of_the_input_gives(similarity: str) -> None:
     run = seeded(photos.METHOD, "a").run(own.encoder, image)
     vectors, ends = feature_vectors(run.representations, run.anchors, linear_similarity(similarity))
     masks = run.method.cells(run.masks, (4, 4))
-    expected = run.method.effects(masks, vectors, ends).movedim(0, -1)
+    expected = run.method.effects(masks, vectors, ends).values.movedim(0, -1)
     assert entry.field is not None
     assert torch.allclose(entry.field, expected.float(), atol=1e-5 * float(expected.abs().max()))
     assert entry.representation is not None
@@ -368,7 +368,7 @@ def test_make__a_folded_encoder_is_tried_on_every_input() -> None:
     for item, entry in zip(items, entries, strict=True):
         run = seeded(photos.METHOD, item.id).run(photos.encoder(Normed()), item.value)
         vectors, ends = feature_vectors(run.representations, run.anchors, linear_similarity("cosine"))
-        expected = run.method.effects(run.method.cells(run.masks, (4, 4)), vectors, ends).movedim(0, -1)
+        expected = run.method.effects(run.method.cells(run.masks, (4, 4)), vectors, ends).values.movedim(0, -1)
         assert entry.field is not None
         assert torch.allclose(entry.field, expected.float(), atol=1e-4 * float(expected.abs().max()))
 
@@ -383,7 +383,7 @@ def test_make__dropped_tokens_of_pictures_of_several_shapes() -> None:
     for item, entry in zip(items, own.make([own.read(item) for item in items]), strict=True):
         run = seeded(method, item.id).run(encoder, item.value)
         vectors, ends = feature_vectors(run.representations, run.anchors, linear_similarity("cosine"))
-        expected = run.method.effects(run.masks, vectors, ends)  # [d, cells]
+        expected = run.method.effects(run.masks, vectors, ends).values  # [d, cells]
         assert entry.error is None
         assert entry.field is not None
         torch.testing.assert_close(entry.field.flatten(0, -2), expected.flatten(1).T.float(), rtol=1e-3, atol=1e-5)
@@ -430,7 +430,7 @@ def test_draw__matrices_do_what_the_method_does(method: RemovalMethod, shape: tu
     count = len(plan.masks)
     vectors = torch.randn(count + 2, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     masks = method.cells(method.draw(shape), grid)
-    direct = pooled(method.effects(masks, vectors[:count], vectors[count:]), shape, grid).movedim(0, -1)
+    direct = pooled(method.effects(masks, vectors[:count], vectors[count:]).values, shape, grid).movedim(0, -1)
     assert torch.allclose(plan.field @ vectors, direct, atol=1e-9)
 
 

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import torch
 from torch import Tensor
 
 from cocoax.checks import check_at_least
@@ -40,6 +41,48 @@ class Estimate:
 
         given = {name: scaled(maps) for name, maps in vars(self).items() if isinstance(maps, Tensor)}
         return replace(self, **given)  # type: ignore[arg-type]  # the numbers among its fields are no tensors
+
+
+# How much the variance of few contributions is understated: some samples are far from all others (a text of which next to
+# nothing is left), in some inputs more than in others. The kurtosis of the contributions tells: their variance is known as
+# well as that of 2n / (kurtosis - 1) normal ones, and errors are wider by what Student's t is wider than the normal
+# distribution there. Few samples hold few of the rare ones, so it counts twice.
+_HEAVY = 2 * (1.96**2 + 1) / 8
+_LEAST_WIDENING = 5.0
+
+
+def widening(squares: Tensor, fourths: Tensor, n: int) -> Tensor:
+    """Return how much wider errors are, ``[k, 1]``, than sums of powers ``[k, m]`` of n contributions say."""
+    kurtosis = torch.where(squares > 0, n * fourths / squares.square().clamp(min=1e-300), 1.0).clamp(1, n)
+    return 1 + (_LEAST_WIDENING + _HEAVY * (kurtosis - 1).mean(1, keepdim=True)) / n
+
+
+@dataclass(frozen=True, eq=False)
+class Effects:
+    """How much keeping a feature, rather than removing it, changes each of k scores, with factors of the sampling error.
+
+    Attributes:
+        values: the effects, ``[k, *cells]``.
+        x, r: independent sample i moves the effect of feature j on score k by x_ij r_ik, up to small terms: ``[n, *cells]``
+            and ``[n, k]``. No rows where nothing is left to chance, None where nothing is known about it.
+        few: whether few samples understate the error by the squares of their contributions.
+
+    """
+
+    values: Tensor
+    x: Tensor | None = None
+    r: Tensor | None = None
+    few: bool = False
+
+    def along(self, mixtures: Tensor) -> Tensor:
+        """Return the factors r of mixtures ``[k, j]`` of the scores, ``[n, j]``, larger where they are understated."""
+        if self.x is None or self.r is None:
+            raise ValueError("Nothing is known about the error of these effects.")
+        r = self.r @ mixtures
+        if not (self.few and len(r)):
+            return r
+        squares, fourths = (r.pow(power).T @ self.x.flatten(1).pow(power) for power in (2, 4))
+        return r * float(widening(squares, fourths, len(r)).mean())
 
 
 @dataclass(frozen=True)

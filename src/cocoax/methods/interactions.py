@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import torch
@@ -10,6 +10,7 @@ from torch import Tensor
 
 from cocoax.checks import check_kind
 from cocoax.inputs.grids import check_grid, check_sides
+from cocoax.methods.estimate import Effects
 from cocoax.methods.field import default_grid, feature_vectors, in_steps, pooled
 from cocoax.methods.run import Run
 from cocoax.methods.serialise import to_json_value
@@ -40,21 +41,20 @@ def interactions(
             f"The runs live in different representation spaces: one was made by {run_a.encoder!r}, the other by "
             f"{run_b.encoder!r}; use one encoder, or two towers that share a space."
         )
-    a, b = (_Effects.of(run, linear, grid) for run in (run_a, run_b))
-    (vectors_a, scatter_a), (vectors_b, scatter_b) = a.vectors_and_scatter(), b.vectors_and_scatter()
+    a, b = (_Side.of(run, linear, grid) for run in (run_a, run_b))
+    of_a, of_b = a.measured(), b.measured()
+    vectors_a, vectors_b = of_a.values, of_b.values
     values = vectors_a.T @ vectors_b
     sampled = None
-    if scatter_a is not None and scatter_b is not None:
-        (x_a, r_a), (x_b, r_b) = scatter_a, scatter_b
+    if of_a.x is not None and of_b.x is not None and of_a.r is not None and of_b.r is not None:
         # What moves the vectors of one side moves values along the vectors of the other.
-        along_a, along_b = r_a @ vectors_b, r_b @ vectors_a
         sampled = (
-            Sampled(run_a.masks.tensors, x_a, along_a * run_a.method.widening(x_a, along_a)),
-            Sampled(run_b.masks.tensors, along_b * run_b.method.widening(x_b, along_b), x_b),
+            Sampled(run_a.masks.tensors, of_a.x, of_a.along(vectors_b)),
+            Sampled(run_b.masks.tensors, of_b.along(vectors_a), of_b.x),
         )
         # Errors of the same masks go together, and their product has a mean.
         rows = slice(sampled[0].shared(sampled[1]))
-        values -= (x_a[rows] * (r_a[rows] * r_b[rows]).sum(1, keepdim=True)).T @ x_b[rows]
+        values -= (of_a.x[rows] * (of_a.r[rows] * of_b.r[rows]).sum(1, keepdim=True)).T @ of_b.x[rows]
     score = float(linear.pairwise(run_a.anchors[:1].double(), run_b.anchors[:1].double()))
     shape = (*a.shape, *b.shape)
     lengths = vectors_a.norm(dim=0).float(), vectors_b.norm(dim=0).float()
@@ -63,7 +63,7 @@ def interactions(
 
 
 @dataclass(frozen=True, eq=False)
-class _Effects:
+class _Side:
     """One side: what keeping each of its features does to scores of masked inputs."""
 
     run: Run
@@ -73,7 +73,7 @@ class _Effects:
     anchors: Tensor
 
     @classmethod
-    def of(cls, run: Run, similarity: LinearSimilarity, grid: int | tuple[int, int] | None) -> _Effects:
+    def of(cls, run: Run, similarity: LinearSimilarity, grid: int | tuple[int, int] | None) -> _Side:
         pictures = len(run.explicand.shape) == 2
         cells, parts = None, run.explicand.label_map
         if grid is not None and parts is not None and check_sides(grid) != (layout := _layout(parts)):
@@ -110,23 +110,22 @@ class _Effects:
             return _layout(explicand.label_map)
         return explicand.shape if self.grid is None else self.grid
 
-    def _laid_out(self, maps: Tensor) -> Tensor:
-        """Return maps ``[k, ...]`` with one value per feature, ``[k, features]``."""
-        return pooled(maps, self.run.explicand.shape, self.grid).flatten(1)
+    def _laid_out(self, effects: Effects) -> Effects:
+        """Return effects and factors with one value per feature, ``[k, features]`` and ``[n, features]``."""
 
-    def vectors_and_scatter(self) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
-        """Return one vector for each feature, ``[d, features]``, what keeping it does to the representation; and its error.
+        def per_feature(maps: Tensor) -> Tensor:
+            return pooled(maps, self.run.explicand.shape, self.grid).flatten(1)
 
-        That is by factors, ``[n, features]`` and ``[n, d]``; None where it is not known.
-        """
-        method, parts = self.run.method, list(in_steps(self.run, self.masks, self.features, self.anchors))
-        if len(parts) == 1:
-            effects, factors = method.effects_and_scatter(self.masks, *parts[0])
-            vectors = self._laid_out(effects)
-        else:
-            vectors = torch.cat([self._laid_out(method.effects(self.masks, *part)) for part in parts])
-            factors = method.scatter(self.masks, self.features, self.anchors)
-        return vectors, None if factors is None else (self._laid_out(factors[0]), factors[1])
+        x = None if effects.x is None else per_feature(effects.x)
+        return replace(effects, values=per_feature(effects.values), x=x)
+
+    def measured(self) -> Effects:
+        """Return one vector for each feature, ``[d, features]``: what keeping the feature does to the representation."""
+        steps = in_steps(self.run, self.masks, self.features, self.anchors)
+        first, *others = (self._laid_out(self.run.method.effects(self.masks, *step)) for step in steps)
+        values = torch.cat([first.values, *(other.values for other in others)])
+        r = None if first.r is None else torch.cat([first.r, *(other.r for other in others if other.r is not None)], dim=1)
+        return replace(first, values=values, r=r)
 
 
 def _layout(cells: Tensor) -> tuple[int, ...]:

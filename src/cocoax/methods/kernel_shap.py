@@ -18,7 +18,7 @@ from cocoax.encoders import Encoder
 from cocoax.inputs import Explicand
 from cocoax.inputs.grids import check_sides
 from cocoax.masking import grid_segments
-from cocoax.methods.estimate import Estimate
+from cocoax.methods.estimate import Effects, Estimate
 from cocoax.methods.odd_regression import OddRegression, kernel_of_pair, learn_prior, odd_regression, pairs_of_size
 from cocoax.methods.removal import RemovalMethod
 from cocoax.seeding import check_seed, stream
@@ -127,12 +127,13 @@ class KernelShap(RemovalMethod):
         sums = torch.stack([(weights * sign[:, None]).T @ residuals for sign in signs(len(weights)).T])
         return sums.mT[..., masks.segments]
 
-    def scatter(self, masks: Coalitions, scores: Tensor, anchors: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Return what each pair of coalitions does to every value of the map, and how far it is from what the others say."""
+    def effects(self, masks: Coalitions, scores: Tensor, anchors: Tensor) -> Effects:
+        """Return the values, what each pair of coalitions does to them, and how far it is from what the others say."""
+        values = masks.regression.values(masks.odd(scores, anchors)).T[:, masks.segments]
         if masks.complete:
-            return torch.zeros(0, *masks.segments.shape, dtype=torch.float64), scores[:0].double()
+            return Effects(values, torch.zeros(0, *masks.segments.shape, dtype=torch.float64), scores[:0].double())
         weights, residuals = self._errors(masks, scores, anchors)
-        return weights[:, masks.segments], residuals
+        return Effects(values, weights[:, masks.segments], residuals)
 
     @staticmethod
     def _errors(masks: Coalitions, scores: Tensor, anchors: Tensor) -> tuple[Tensor, Tensor]:

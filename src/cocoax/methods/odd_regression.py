@@ -168,12 +168,16 @@ def _products_with(weighted: Tensor, order: int) -> Tensor:
     return weighted * without
 
 
-def _elementary(power_sums: Sequence[Tensor | float]) -> list[Tensor | float]:
+def _elementary(power_sums: Sequence[Tensor | float]) -> list[Any]:
     """Return the elementary symmetric polynomials e_0, e_1, ... of numbers, from the sums of their powers 1, 2, ..."""
-    sums: list[Tensor | float] = [1.0]
-    for order in range(1, len(power_sums) + 1):
-        terms = ((-1) ** (power - 1) * sums[order - power] * power_sums[power - 1] for power in range(1, order + 1))
-        sums.append(sum(terms, 0.0) / order)
+    sums: list[Any] = [1.0]
+    signed = [number if power % 2 else -number for power, number in enumerate(power_sums, 1)]
+    for order in range(1, len(signed) + 1):
+        total = sums[order - 1] * signed[0]
+        for power in range(2, order + 1):
+            total += sums[order - power] * signed[power - 1]  # in place, as these are the largest tensors
+        total /= order
+        sums.append(total)
     return sums
 
 

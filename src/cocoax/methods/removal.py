@@ -13,7 +13,7 @@ from cocoax.encoders import Encoder
 from cocoax.inputs import Explicand
 from cocoax.inputs.grids import grid_segments
 from cocoax.masking import Masks
-from cocoax.methods.estimate import Estimate
+from cocoax.methods.estimate import Effects, Estimate
 from cocoax.methods.method import Input, Method, check_encoder, check_targets, explicands_of
 from cocoax.methods.plugin_checks import drawn
 from cocoax.methods.run import IN_FILES, Run
@@ -90,11 +90,11 @@ class RemovalMethod(Method):
         """
         return masks
 
-    def effects(self, masks: Any, scores: Tensor, anchors: Tensor) -> Tensor:
+    def effects(self, masks: Any, scores: Tensor, anchors: Tensor) -> Effects:
         """Return how much keeping a feature, rather than removing it, changes each score; for masks of :meth:`cells`."""
         estimate = self.estimate(masks, scores, anchors)
         neutral = 0.0 if estimate.neutral is None else estimate.neutral.view(-1, *[1] * (estimate.values.ndim - 1))
-        return estimate.values - neutral
+        return Effects(estimate.values - neutral)
 
     def deviations(self, masks: Any, scores: Tensor, anchors: Tensor, signs: Callable[[int], Tensor]) -> Tensor | None:
         """Return random sums of what single samples contribute to the error of maps, ``[groups, k, *shape]``.
@@ -104,22 +104,6 @@ class RemovalMethod(Method):
         nothing is left to chance, None where nothing is known about it.
         """
         return None
-
-    def scatter(self, masks: Any, scores: Tensor, anchors: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Return factors ``x [n, features]`` and ``r [n, k]`` of the sampling error of :meth:`effects`.
-
-        Independent sample i moves the effect of feature j on score k by x_ij r_ik, up to small terms, from which the errors
-        of interactions come. No rows where nothing is left to chance, None where nothing is known about it.
-        """
-        return None
-
-    def effects_and_scatter(self, masks: Any, scores: Tensor, anchors: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
-        """Return :meth:`effects` and :meth:`scatter`; for methods that fit models to scores, of one fit."""
-        return self.effects(masks, scores, anchors), self.scatter(masks, scores, anchors)
-
-    def widening(self, x: Tensor, r: Tensor) -> float:
-        """Return how much wider than the squares of such factors say errors are, since so few samples tell them roughly."""
-        return 1.0
 
     def more(self, run: Run, targets: Sequence[Target]) -> int:
         """Return how many more perturbations a run needs for these targets; 0 ends it. By default it is long enough."""

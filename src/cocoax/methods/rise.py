@@ -17,7 +17,7 @@ from cocoax.inputs.grids import check_grid, check_sides
 from cocoax.masking import BitMasks, Blur, GridMasks
 from cocoax.masking.control_variates import FOLDS, Fit
 from cocoax.masking.masks import PooledMasks, mask_geometry
-from cocoax.methods.estimate import Estimate
+from cocoax.methods.estimate import Effects, Estimate, widening
 from cocoax.methods.removal import RemovalMethod
 from cocoax.methods.run import Run
 from cocoax.results.attribution import Attribution
@@ -27,11 +27,6 @@ from cocoax.targets import Target, representation_similarity
 # Contributions are so uneven that their variance is known as well as that of n/3 normal ones (measured). Errors are made
 # wider by what Student's t is wider than the normal distribution there, 1 + (1.96² + 1) / (4 n/3): a tenth at 40 samples.
 FEW_SAMPLES_FACTOR = 3.6
-# Of words and columns some samples are far from all others (a text of which next to nothing is left), in some inputs more
-# than in others. The kurtosis of the contributions tells: their variance is known as well as that of 2n / (kurtosis - 1)
-# normal ones. Few samples hold few of the rare ones, so it counts twice.
-HEAVY = 2 * (1.96**2 + 1) / 8
-LEAST_WIDENING = 5.0
 GRID = 7  # cells of a mask over pixels where nothing says how many
 AnyMasks = GridMasks | BitMasks | PooledMasks
 
@@ -75,8 +70,8 @@ def efficient_estimate(masks: AnyMasks, y: Tensor) -> Estimate:
     return Estimate(relative + neutral[:, None, None], error, neutral)
 
 
-def _effects_and_scatter(masks: BitMasks | PooledMasks, y: Tensor) -> tuple[Tensor, tuple[Tensor, Tensor]]:
-    """Return Cov(y, m) / p(1-p) for scores ``y [n, k]``, ``[k, *cells]``, and factors of its error, of one fit.
+def _effects_of(masks: BitMasks | PooledMasks, y: Tensor) -> Effects:
+    """Return Cov(y, m) / p(1-p) for scores ``y [n, k]``, ``[k, *cells]``, with factors of its error.
 
     As the efficient estimate: what a linear model of the masks explains is known exactly, and each sample corrects a model
     that has not seen it. The factors are m - p, scaled, and what the models leave over, of independent samples. Where the
@@ -85,13 +80,13 @@ def _effects_and_scatter(masks: BitMasks | PooledMasks, y: Tensor) -> tuple[Tens
     shape = (y.shape[1], *masks.cells.shape[1:])
     if isinstance(masks, BitMasks) and masks.complete:
         centred = _centred(masks)
-        return (y.T @ centred / len(y)).view(shape), (centred[:0], y[:0])
+        return Effects((y.T @ centred / len(y)).view(shape), centred[:0], y[:0])
     fit, p = masks.controls.fit(y), masks.keep
     x, differences = _less_own(_centred(masks.firsts), fit) / len(y), masks.units.differences(fit.residuals)
     # The mean of all models is that of their mean coefficients.
     coefficients = torch.einsum("f,f...->...", torch.bincount(fit.fold).double() / len(y), fit.coefficients)
     model = masks.coarse_covariance(coefficients).flatten(1) / (p * (1 - p))
-    return (model + differences.T @ x).view(shape), (x, differences)
+    return Effects((model + differences.T @ x).view(shape), x.view(-1, *shape[1:]), differences, few=True)
 
 
 def _paper_deviations(masks: AnyMasks, y: Tensor, signs: Callable[[int], Tensor]) -> Tensor:
@@ -164,19 +159,7 @@ def _cross_fitted(x: Tensor, residuals: Tensor, fold: Tensor, models: Tensor) ->
     apart = models - values
     squares = (second + apart * (2 * first + counts * apart)).sum(0).clamp(min=0)
     fourths = (fourth + apart * (4 * third + apart * (6 * second + apart * (4 * first + counts * apart)))).sum(0)
-    return _CrossFitted(values, _standard_error(squares, n, n), _wider(squares, fourths, n))
-
-
-def _widening(x: Tensor, r: Tensor) -> float:
-    """Return how much wider errors are than contributions ``x [n, m]`` times ``r [n, k]`` say, on average."""
-    squares, fourths = (r.pow(power).T @ x.pow(power) for power in (2, 4))
-    return float(_wider(squares, fourths, len(x)).mean()) if len(x) else 1.0
-
-
-def _wider(squares: Tensor, fourths: Tensor, n: int) -> Tensor:
-    """Return how much wider errors are, ``[k, 1]``, from sums of powers of n contributions ``[k, m]``."""
-    kurtosis = torch.where(squares > 0, n * fourths / squares.square().clamp(min=1e-300), 1.0).clamp(1, n)
-    return 1 + (LEAST_WIDENING + HEAVY * (kurtosis - 1).mean(1, keepdim=True)) / n
+    return _CrossFitted(values, _standard_error(squares, n, n), widening(squares, fourths, n))
 
 
 def _models(masks: AnyMasks, fit: Fit) -> Tensor:
@@ -393,24 +376,10 @@ class Rise(RemovalMethod):
         """Return masks pooled to the cells of a grid; those over a list of features as they are."""
         return PooledMasks(masks, grid) if isinstance(masks, GridMasks) and grid is not None else masks
 
-    def effects(self, masks: BitMasks | PooledMasks, scores: Tensor, anchors: Tensor) -> Tensor:
-        """Return Cov(y, m) / p(1-p) for each feature, which for words and columns is E[y | kept] - E[y | removed]."""
-        return self.effects_and_scatter(masks, scores, anchors)[0]
-
-    def scatter(self, masks: BitMasks | PooledMasks, scores: Tensor, anchors: Tensor) -> tuple[Tensor, Tensor] | None:
-        """Return m - p, scaled, and what the linear models leave over."""
-        return self.effects_and_scatter(masks, scores, anchors)[1]
-
-    def effects_and_scatter(
-        self, masks: BitMasks | PooledMasks, scores: Tensor, anchors: Tensor
-    ) -> tuple[Tensor, tuple[Tensor, Tensor] | None]:
-        """Return both, whatever the estimator by the efficient one."""
+    def effects(self, masks: BitMasks | PooledMasks, scores: Tensor, anchors: Tensor) -> Effects:
+        """Return Cov(y, m) / p(1-p) of each feature, E[y | kept] - E[y | removed] of words, by the efficient estimator."""
         self._check_length(masks, 2 * FOLDS)
-        return _effects_and_scatter(masks, scores.double())
-
-    def widening(self, x: Tensor, r: Tensor) -> float:
-        """Return how much wider errors are by the kurtosis of what samples contribute."""
-        return _widening(x, r)
+        return _effects_of(masks, scores.double())
 
     def deviations(self, masks: AnyMasks, scores: Tensor, anchors: Tensor, signs: Callable[[int], Tensor]) -> Tensor | None:
         """Return random sums of the samples' contributions, minus their mean."""

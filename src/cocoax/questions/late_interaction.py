@@ -149,15 +149,14 @@ def _token_interactions(run: Run | NestedRun, names: Sequence[str], score: float
     """
     first = run.sentences if isinstance(run, NestedRun) else run
     found = first.representations.double()
-    effects, factors = first.method.effects_and_scatter(first.masks, found, first.anchors.double())
-    values = effects.reshape(found.shape[1], -1)
+    effects = first.method.effects(first.masks, found, first.anchors.double())
+    values = effects.values.reshape(found.shape[1], -1)
     tokens = PairSide(Names(tuple(names)), (len(names),))
     shown = PairSide(first.explicand.display, tuple(first.explicand.shape))
     sampled = None
-    if factors is not None and len(first.explicand.shape) == 1:
-        x, r = factors
-        wider = first.method.widening(x.flatten(1), r) if len(x) else 1.0
-        sampled = (Sampled(first.masks.tensors, r * wider, x.flatten(1)),)
+    if effects.x is not None and len(first.explicand.shape) == 1:
+        every = torch.eye(len(values), dtype=torch.float64)
+        sampled = (Sampled(first.masks.tensors, effects.along(every), effects.x.flatten(1)),)
     if len(first.explicand.shape) == 2:  # pixels: cells of the masks
         raise ValueError("Interactions of MaxSim are with words of texts; of a picture look at document.plot().")
     return Interactions(values.float(), tokens, shown, score, sampled)

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import torch
-from torch import Tensor
 
 from cocoax.methods import Run
 from cocoax.questions.long_texts import NestedRun
@@ -42,6 +41,6 @@ def _words_for(run: Run | NestedRun, numbers: list[int]) -> list[str]:
     if not numbers or names is None:
         return [""] * len(numbers)
     weights, anchors = (part[:, numbers].double() for part in (first.representations, first.anchors))
-    effects: Tensor = first.method.effects(first.masks, weights, anchors).reshape(len(numbers), -1)
-    values, best = torch.max(effects, dim=1)
+    effects = first.method.effects(first.masks, weights, anchors).values
+    values, best = torch.max(effects.reshape(len(numbers), -1), dim=1)
     return [names[place] if value > 0 else "" for value, place in zip(values.tolist(), best.tolist(), strict=True)]

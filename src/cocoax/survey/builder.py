@@ -355,23 +355,21 @@ class Plan:
         vectors, ends = every[:count], every[count:]
         grid = (default_grid(method, shape, 1) if grid is None else grid) if len(shape) == 2 else None
         cells = method.cells(masks, grid)
-        effects, factors = method.effects_and_scatter(cells, vectors, ends)
-        if factors is not None:
-            factors = pooled(factors[0], shape, grid).flatten(1), factors[1]
-        field = pooled(effects, shape, grid).movedim(0, -1)
-        return cls(method, masks, field, _noise(factors, count + 2, getattr(method, "seed", 0)))
+        effects = method.effects(cells, vectors, ends)
+        x = None if effects.x is None else pooled(effects.x, shape, grid).flatten(1)
+        field = pooled(effects.values, shape, grid).movedim(0, -1)
+        return cls(method, masks, field, _noise(x, effects.r, count + 2, getattr(method, "seed", 0)))
 
 
-def _noise(factors: tuple[Tensor, Tensor] | None, columns: int, seed: int) -> Tensor:
+def _noise(x: Tensor | None, r: Tensor | None, columns: int, seed: int) -> Tensor:
     """Return random sums of the sampling error over samples and cells, ``[4, n + 2]``, from its factors."""
-    if factors is None or not len(factors[0]):
+    if x is None or r is None or not len(x):
         return torch.zeros(0, columns, dtype=torch.float64)
-    x, rest = factors
     # Other signs for every input: the errors of neighbouring cells go together, which averages out over inputs alone.
     signs = stream(1, 3, seed)
     over_cells = torch.from_numpy(signs.choice([-1.0, 1.0], (x.shape[1], NOISE)))
     over_samples = torch.from_numpy(signs.choice([-1.0, 1.0], (len(x), NOISE)))
-    sums: Tensor = ((x @ over_cells) * over_samples).T @ rest / x.shape[1] ** 0.5
+    sums: Tensor = ((x @ over_cells) * over_samples).T @ r / x.shape[1] ** 0.5
     return sums
 
 
