@@ -16,8 +16,8 @@ import matplotlib
 import torch
 
 from benchmarks.bench import Measurement, measure_everything, plot_errors, write_json
-from benchmarks.bench.equal_calls import measure, write_page
-from benchmarks.bench.games import games_folder, quick_games, reported_games
+from benchmarks.bench.equal_calls import calls_needed, measure, write_page
+from benchmarks.bench.games import games_folder, quick_games, reported_games, tuning_games
 from benchmarks.bench.rival_process import environment
 
 
@@ -35,6 +35,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser.add_argument("--full", action="store_true", help="all of it, instead of a few minutes")
     parser.add_argument("--repeats", type=int, help="repetitions of each timing")
     parser.add_argument("--calls", type=Path, metavar="PAGE", help="measure error per encoder call, and write this page")
+    parser.add_argument("--needed", type=float, metavar="ERROR", help="list the calls that maps need for a relative error")
     parser.add_argument("--quick", action="store_true", help="with --calls: four games only")
     parser.add_argument("--seeds", type=int, default=50, help="with --calls: seeds of each cell")
     parser.add_argument("--python", help="with --calls: a Python of version 3.12 or newer, which shapiq needs")
@@ -45,6 +46,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
     def say(line: str) -> None:
         print(line, file=sys.stderr, flush=True)
 
+    if options.needed:
+        print("| game | features | method | calls |\n|---|---|---|---|")
+        for game, features, method, calls in calls_needed(tuning_games(say), options.needed):
+            print(f"| {game} | {features} | {method} | {calls or 'more than 1000'} |", flush=True)
+        return
     if options.calls:
         games = quick_games(say) if options.quick else reported_games(say)
         path = games_folder() / f"trials{'-quick' if options.quick else ''}.jsonl"

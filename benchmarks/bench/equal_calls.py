@@ -16,7 +16,8 @@ import torch
 
 from benchmarks.bench.games import ExactGame, Game, subsets
 from benchmarks.bench.rival_process import RivalProcess
-from cocoax.methods import KernelShap
+from cocoax.masking import BitMasks
+from cocoax.methods import KernelShap, Rise
 from cocoax.seeding import stream
 from cocoax.store import write_figure, write_text
 from cocoax.version import __version__
@@ -26,6 +27,7 @@ SCREENED = 2  # seeds, and targets, by which the best estimators of a cell are f
 FAR = 2.0  # times the smallest error of the first seed, beyond which there is no second one
 SECONDS = 20.0  # that the best one may take for a cell; slower ones have fewer seeds, ``SCREENED`` at least
 OURS = "cocoax KernelShap"
+_NEEDED = (25, 50, 75, 100, 150, 200, 300, 500, 750, 1000)
 
 
 @dataclass(frozen=True)
@@ -132,6 +134,38 @@ def estimates_of_a_known_game() -> list[float]:
     weights = torch.from_numpy(random.standard_normal((9, 3)))
     game = ExactGame("known", torch.tanh(table @ weights) + 0.1 * table[:, :1] * table[:, 1:2] * table[:, 2:3])
     return [error for calls in (50, 100, 200) for error in our_trial(game, calls, 0).errors]
+
+
+def calls_needed(games: Iterable[Game], error: float, seeds: int = 5) -> Iterator[tuple[str, int, str, int | None]]:
+    """Return for each game how many calls our estimators need for a relative error: (game, features, estimator, calls).
+
+    The error is the median over seeds and targets of the root mean square error of a map, relative to its size; None where
+    the most calls are too few.
+    """
+    for game in games:
+        estimators = {"KernelShap": _shapley_error, **({"Rise": _rise_error} if isinstance(game, ExactGame) else {})}
+        for name, error_with in estimators.items():
+            needed = (calls for calls in _NEEDED if _typical(error_with, game, calls, seeds) <= error)
+            yield game.name, game.players, name, next(needed, None)
+
+
+def _typical(error_with: Callable[[Any, int, int], list[float]], game: Game, calls: int, seeds: int) -> float:
+    return median(size**0.5 for seed in range(seeds) for size in error_with(game, calls, seed))
+
+
+def _shapley_error(game: Game, calls: int, seed: int) -> list[float]:
+    return our_trial(game, calls, seed).errors
+
+
+def _rise_error(game: ExactGame, calls: int, seed: int) -> list[float]:
+    method = Rise(samples=calls - 2, seed=seed)
+    masks = method.draw((game.players,))
+    assert isinstance(masks, BitMasks)
+    found = method.estimate(masks, game.play(masks.bits), game.anchors)
+    assert found.neutral is not None
+    shown = found.values.flatten(1) - found.neutral[:, None]
+    apart = shown.T - (game.rise.values - game.scores.mean(0))
+    return (apart.square().mean(0) / game.rise.sizes).tolist()
 
 
 def measure(

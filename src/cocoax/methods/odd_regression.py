@@ -92,7 +92,9 @@ class Prior:
 
     def covariance(self, signs: Tensor, others: Tensor) -> Tensor:
         """Return the covariance of the products of two lists of coalitions, ``[n, k]``."""
-        total = (_products(signs, self._triples_of) * self.triples) @ _products(others, self._triples_of).T
+        products = _products(signs, self._triples_of)
+        of_others = products if others is signs else _products(others, self._triples_of)
+        total = (products * self.triples) @ of_others.T
         for weights, factors in self._kernels:
             kernels = _product_kernels(signs, others, weights, max(factors, default=0))
             for order, factor in factors.items():
@@ -255,6 +257,7 @@ class _Learning:
             covariance += kernel
         inverse = torch.cholesky_inverse(torch.linalg.cholesky(covariance))
         weights = inverse @ odd / odd.shape[1] ** 0.5
+        together = weights @ weights.T
 
         def explained_and_expected(columns: Tensor, variances: Tensor) -> tuple[Tensor, Tensor]:
             return (
@@ -270,7 +273,7 @@ class _Learning:
             "triples": triples,
             "residual": (on_diagonal[0][:-1], on_diagonal[1][:-1]),
             "anchors": (on_diagonal[0][-1:], on_diagonal[1][-1:]),
-            **{name: ((weights @ weights.T) * kernel, inverse * kernel) for name, kernel in kernels.items()},
+            **{name: (together * kernel, inverse * kernel) for name, kernel in kernels.items()},
         }
         half = outputs / 2
         for name, (explained, expected) in parts.items():
