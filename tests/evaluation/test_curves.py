@@ -171,7 +171,7 @@ class Column(nn.Module):
 
 def test_curve__measure_that_is_none(encoder: cocoax.Encoder) -> None:
     with pytest.raises(TypeError, match=r"A measure must be a Target or a callable on representations\. Got int instead"):
-        cocoax.insertion(encoder, images(1)[0], torch.zeros(16, 16), 3)  # type: ignore[call-overload]
+        cocoax.insertion(encoder, images(1)[0], torch.zeros(16, 16), 3)
 
 
 def test_curves__several_baselines_are_averaged() -> None:

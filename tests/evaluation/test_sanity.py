@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import cocoax
 from cocoax.evaluation import chance_map, gini, randomised, t_interval
-from cocoax.evaluation.sanity import consistency, effective_rank, knn_accuracy, parametrised_layers
+from cocoax.evaluation.sanity import _parametrised_layers, consistency, effective_rank, knn_accuracy
 from cocoax.methods.gradients import normal
 from tests.conftest import SmallNet, images
 
@@ -246,7 +246,7 @@ def test_randomised__cascades_from_the_last_layer(module: Net) -> None:
     with torch.no_grad():
         module.norm.weight.copy_(torch.linspace(0.5, 2, 40))
     encoder = cocoax.Encoder(module)
-    assert parametrised_layers(module) == ["conv", "norm", "fc"]
+    assert _parametrised_layers(module) == ["conv", "norm", "fc"]
     one, two, three, whole = (module_of(randomised(encoder, 5, last)) for last in (1, 2, 3, None))
     assert changed(module, one) == {"fc.weight", "fc.bias"}
     assert changed(module, two) == {"fc.weight", "fc.bias", "norm.weight"}

@@ -15,7 +15,7 @@ from PIL import Image
 import cocoax
 from cocoax.encoders.families.sentence import load_hf_text
 from cocoax.insight.counterfactuals import _ExchangeSearch
-from cocoax.insight.exchange import PictureExchange
+from cocoax.insight.exchange import _PictureExchange
 from tests.conftest import images
 from tests.insight.games import COLUMNS, pictures, segmented, subsets, table
 from tests.kinds import recording_encoder, recordings
@@ -80,7 +80,7 @@ def test_pictures__segments_that_touch_are_one_finding() -> None:
     encoder, picture, other, _ = pictures()
     explicand = segmented(encoder, picture)
     importance = lambda each: torch.zeros(64 if each.feature_ids is None else 7)  # noqa: E731
-    exchange = PictureExchange(encoder.inputs, explicand, [encoder.explicand(other)], importance, grid=(8, 8))
+    exchange = _PictureExchange(encoder.inputs, explicand, [encoder.explicand(other)], importance, grid=(8, 8))
     count = len(exchange.names)
     labels = explicand.feature_ids
     assert labels is not None

@@ -137,7 +137,7 @@ def test_discover__the_only_part_of_each_input_is_a_part(method: Any) -> None:
     rows = 3 + np.random.default_rng(0).normal(size=(20, 1))
     encoder = cocoax.TabularEncoder(Curved(), columns=["a"], background=rows, name="curved")
     discovery = cocoax.discover(encoder, rows, 2, method, similarity="dot", explainer=EXPLAINER)
-    parts = getattr(discovery.collection, method)(0)
+    parts = discovery.collection.parts(method, 0)
     assert parts.owners.tolist() == list(range(20))
     assert discovery.everything.samples is not None
     np.testing.assert_allclose(discovery.everything.samples.numpy(), parts.vectors, rtol=1e-4, atol=1e-6)

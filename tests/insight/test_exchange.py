@@ -16,12 +16,12 @@ from cocoax.inputs import Explicand, Inputs, Names, Pictures, Rows, Sounds, Text
 from cocoax.inputs.text import Text
 from cocoax.insight.exchange import (
     Change,
-    ColumnExchange,
     Exchange,
     FeatureExchange,
-    PictureExchange,
-    WordExchange,
     _best_shifts,
+    _ColumnExchange,
+    _PictureExchange,
+    _WordExchange,
     exchange_type,
 )
 from tests.kinds import Recordings
@@ -31,9 +31,9 @@ KIND = Recordings()
 
 def test_kinds__have_their_exchange_or_that_of_features() -> None:
     kinds: dict[type[Inputs], type[Exchange]] = {
-        Pictures: PictureExchange,
-        Texts: WordExchange,
-        Rows: ColumnExchange,
+        Pictures: _PictureExchange,
+        Texts: _WordExchange,
+        Rows: _ColumnExchange,
         Sounds: FeatureExchange,
         Recordings: FeatureExchange,
     }
@@ -46,7 +46,7 @@ def test_kinds__have_their_exchange_or_that_of_features() -> None:
     class OwnExchange(FeatureExchange):
         pass
 
-    exchange_type.register(Own, lambda kind: OwnExchange)
+    exchange_type.register(Own, lambda kind, explicand=None: OwnExchange)
     assert exchange_type(Own()) is OwnExchange
     assert exchange_type(Recordings()) is FeatureExchange
 
@@ -87,7 +87,7 @@ def test_shifts__are_those_that_promise_most() -> None:
 def test_cells__of_a_grid_that_does_not_divide_the_side() -> None:
     own, other = Explicand(torch.zeros(3, 7, 7)), Explicand(torch.arange(49.0).view(1, 7, 7).repeat(3, 1, 1))
     importance = {id(own): torch.ones(9), id(other): -torch.ones(9)}
-    exchange = PictureExchange(KIND, own, [other], lambda each: importance[id(each)], grid=(3, 3))
+    exchange = _PictureExchange(KIND, own, [other], lambda each: importance[id(each)], grid=(3, 3))
     for number in range(1, exchange.offered.shape[1] + 1):
         choice = np.where(exchange.offered[:, number - 1], number, 0)
         made = exchange.made(choice[None])[0]
@@ -98,13 +98,13 @@ def test_cells__of_a_grid_that_does_not_divide_the_side() -> None:
     assert exchange.outcome(np.ones(9, int)).size == (7, 7)
 
 
-def words(donors: list[Text], values: list[list[float]], fixed: tuple[str, ...] = ()) -> WordExchange:
+def words(donors: list[Text], values: list[list[float]], fixed: tuple[str, ...] = ()) -> _WordExchange:
     def explicand(text: Text) -> Explicand:
         return Explicand(torch.arange(len(text.offsets)), text, torch.arange(len(text.offsets)))
 
     own = Text("a red car!", ((0, 1), (2, 5), (6, 9), (9, 10)))
     given = dict(zip([donor.text for donor in donors], values, strict=True))
-    return WordExchange(
+    return _WordExchange(
         cast(Texts, SimpleNamespace(prepare=lambda text: torch.tensor([len(text)]))),
         explicand(own),
         [explicand(donor) for donor in donors],
@@ -129,12 +129,12 @@ def test_words__deleted_and_replaced_by_those_that_lower_most() -> None:
 def test_words__token_ids_are_no_text() -> None:
     words_of_ids = Explicand(torch.arange(2), Names(("a", "b")), torch.arange(2))
     with pytest.raises(ValueError, match="not token ids"):
-        WordExchange(Texts.__new__(Texts), words_of_ids, [], unimportant)
+        _WordExchange(Texts.__new__(Texts), words_of_ids, [], unimportant)
 
 
-def columns(own: list[float], data: list[list[float]], **options: list[str]) -> ColumnExchange:
+def columns(own: list[float], data: list[list[float]], **options: list[str]) -> _ColumnExchange:
     rows = Rows(["a", "b", "c"][: len(own)])
-    return ColumnExchange(rows, rows.explicand(own), [rows.explicand(row) for row in data], unimportant, **options)
+    return _ColumnExchange(rows, rows.explicand(own), [rows.explicand(row) for row in data], unimportant, **options)
 
 
 def test_columns__values_of_each_kind() -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, ClassVar, overload
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -25,10 +25,6 @@ from cocoax.references import Reference
 from cocoax.results import Attribution, Result
 from cocoax.show import Curves, Line, Table, View
 from cocoax.targets import Target
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
 
 Head = Callable[[Tensor], Tensor]
 
@@ -118,13 +114,7 @@ class Curve(Result):
         """Return the measure, the area and all points."""
         return {"name": self.name, "auc": self.auc, "x": self.x.tolist(), "y": self.y.tolist()}
 
-    @overload
-    def plot(self, ax: None = None, **options: Any) -> Figure: ...
-
-    @overload
-    def plot(self, ax: Axes, **options: Any) -> Axes: ...
-
-    def plot(self, ax: Axes | None = None, **options: Any) -> Axes | Figure:
+    def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draw it; return the figure, or the axes that were given. The options are those of matplotlib's ``plot``."""
         from cocoax.show import figure
 
@@ -154,34 +144,6 @@ def overshoot_remark(curve: Curve) -> str | None:
     )
 
 
-@overload
-def insertion(
-    encoder: Encoder,
-    explicand: Input,
-    attribution: Attribution | Tensor,
-    measures: Measure,
-    steps: int = 50,
-    baseline: Any = None,
-    *,
-    batch_size: int | None = None,
-    progress: bool | None = None,
-) -> Curve: ...
-
-
-@overload
-def insertion(
-    encoder: Encoder,
-    explicand: Input,
-    attribution: Attribution | Tensor,
-    measures: Sequence[Measure],
-    steps: int = 50,
-    baseline: Any = None,
-    *,
-    batch_size: int | None = None,
-    progress: bool | None = None,
-) -> list[Curve]: ...
-
-
 def insertion(
     encoder: Encoder,
     explicand: Input,
@@ -192,7 +154,7 @@ def insertion(
     *,
     batch_size: int | None = None,
     progress: bool | None = None,
-) -> Curve | list[Curve]:
+) -> Any:
     """Return the measure while features are inserted into the baseline, those of the highest attribution first.
 
     Args:
@@ -212,34 +174,6 @@ def insertion(
     return curves(encoder, explicand, [attribution], measures, steps, baseline, **options)[0]["insertion"]
 
 
-@overload
-def deletion(
-    encoder: Encoder,
-    explicand: Input,
-    attribution: Attribution | Tensor,
-    measures: Measure,
-    steps: int = 50,
-    baseline: Any = None,
-    *,
-    batch_size: int | None = None,
-    progress: bool | None = None,
-) -> Curve: ...
-
-
-@overload
-def deletion(
-    encoder: Encoder,
-    explicand: Input,
-    attribution: Attribution | Tensor,
-    measures: Sequence[Measure],
-    steps: int = 50,
-    baseline: Any = None,
-    *,
-    batch_size: int | None = None,
-    progress: bool | None = None,
-) -> list[Curve]: ...
-
-
 def deletion(
     encoder: Encoder,
     explicand: Input,
@@ -250,42 +184,12 @@ def deletion(
     *,
     batch_size: int | None = None,
     progress: bool | None = None,
-) -> Curve | list[Curve]:
+) -> Any:
     """Return the measure while features are removed, those of the highest attribution first; as :func:`insertion`."""
     options: dict[str, Any] = {"kinds": ("deletion",), "batch_size": batch_size, "progress": progress}
     return curves(encoder, explicand, [attribution], measures, steps, baseline, **options)[0]["deletion"]
 
 
-@overload
-def curves(
-    encoder: Encoder,
-    explicand: Input,
-    attributions: Sequence[Attribution | Tensor],
-    measures: Measure,
-    steps: int = 50,
-    baseline: Any = None,
-    *,
-    kinds: Sequence[str] = KINDS,
-    batch_size: int | None = None,
-    progress: bool | None = None,
-) -> list[dict[str, Curve]]: ...
-
-
-@overload
-def curves(
-    encoder: Encoder,
-    explicand: Input,
-    attributions: Sequence[Attribution | Tensor],
-    measures: Sequence[Measure],
-    steps: int = 50,
-    baseline: Any = None,
-    *,
-    kinds: Sequence[str] = KINDS,
-    batch_size: int | None = None,
-    progress: bool | None = None,
-) -> list[dict[str, list[Curve]]]: ...
-
-
 def curves(
     encoder: Encoder,
     explicand: Input,
@@ -297,7 +201,7 @@ def curves(
     kinds: Sequence[str] = KINDS,
     batch_size: int | None = None,
     progress: bool | None = None,
-) -> list[dict[str, Curve]] | list[dict[str, list[Curve]]]:
+) -> list[dict[str, Any]]:
     """Return insertion and deletion curves of many attributions of one explicand, encoding each distinct input once.
 
     All curves share the explicand and the baseline as their ends. Returns, for each attribution, a dict from kind to a

@@ -140,7 +140,7 @@ def randomised(encoder: Encoder, seed: int = 0, last: int | None = None) -> Enco
     owner = encoder.owner
     if owner is None:
         raise TypeError(f"The encoder {encoder.name!r} is a callable whose parameters cannot be seen; wrap an nn.Module.")
-    layers = parametrised_layers(owner)
+    layers = _parametrised_layers(owner)
     if last is not None:
         check_count("last", last, 1, len(layers))
     chosen = set(layers if last is None else layers[-last:])
@@ -156,7 +156,7 @@ def randomised(encoder: Encoder, seed: int = 0, last: int | None = None) -> Enco
     return encoder.with_module(changed, f"{encoder.name}, {'all' if last is None else f'last {last}'} layers randomised")
 
 
-def parametrised_layers(module: nn.Module) -> list[str]:
+def _parametrised_layers(module: nn.Module) -> list[str]:
     """Return the names of the submodules that own parameters, first to last."""
     return [name for name, layer in module.named_modules() if next(layer.parameters(recurse=False), None) is not None]
 

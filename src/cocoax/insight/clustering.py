@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from abc import ABC, abstractmethod
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, ClassVar
 
 import numpy as np
 
@@ -27,7 +26,7 @@ class Groups:
         centres: of the groups, ``[k, d]``.
         labels: the group of each vector, ``[n]``; -1 for none.
         strengths: how strongly each belongs to its group, ``[n]``.
-        model: scikit-learn's fitted model, where groups of other vectors are asked of it.
+        rebuild: approximates vectors ``[m, d]`` by the groups.
         sums: whether vectors are sums of several groups; the label is then the largest summand.
 
     """
@@ -35,142 +34,95 @@ class Groups:
     centres: np.ndarray
     labels: np.ndarray
     strengths: np.ndarray
-    model: Any = None
+    rebuild: Callable[[np.ndarray], np.ndarray]
     sums: bool = False
+
+    def explained(self, vectors: np.ndarray) -> float:
+        """Return the share of the variance of vectors that the groups explain; of sums it is measured from zero."""
+        left = float(np.square(vectors - self.rebuild(vectors)).sum())
+        origin = 0.0 if self.sums else vectors.mean(0)
+        return 1 - left / float(np.square(vectors - origin).sum())
+
+
+# Finds groups of vectors ``[n, d]``: of vectors, their number, a seed, and ``starts``, random ones where it has some.
+Grouping = Callable[..., Groups]
 
 
 class _NoDenseGroupsError(ValueError):
     """Raised where no vectors are dense enough to be a group."""
 
 
-class Grouping(ABC):
-    """A way to find groups of vectors ``[n, d]``.
-
-    Attributes:
-        counts: whether it finds exactly as many groups as are asked for.
-
-    """
-
-    counts: ClassVar[bool] = True
-
-    @abstractmethod
-    def fit(self, vectors: np.ndarray, count: int, seed: int, starts: int = 10) -> Groups:
-        """Return the groups; ``starts`` is the number of random starts, of methods that have some."""
-
-    @abstractmethod
-    def rebuilt(self, groups: Groups, vectors: np.ndarray) -> np.ndarray:
-        """Return the approximation of vectors by the groups, ``[n, d]``."""
-
-    def explained(self, groups: Groups, vectors: np.ndarray) -> float:
-        """Return the share of the variance of vectors that the groups explain."""
-        left = float(np.square(vectors - self.rebuilt(groups, vectors)).sum())
-        return 1 - left / float(np.square(vectors - self.origin(vectors)).sum())
-
-    def origin(self, vectors: np.ndarray) -> np.ndarray:
-        """Return what variance is measured from: the mean."""
-        mean: np.ndarray = vectors.mean(0)
-        return mean
-
-
-class KMeansGroups(Grouping):
+def kmeans(vectors: np.ndarray, count: int, seed: int, starts: int = 10) -> Groups:
     """k-means: every vector belongs to the group whose mean is closest."""
+    from sklearn.cluster import KMeans
 
-    def fit(self, vectors: np.ndarray, count: int, seed: int, starts: int = 10) -> Groups:
-        """Return the groups."""
-        from sklearn.cluster import KMeans
+    model = KMeans(count, n_init=starts, random_state=seed).fit(vectors)
+    centres = model.cluster_centers_
+    strengths = _closeness(vectors, centres, model.labels_)
+    return Groups(centres, model.labels_, strengths, lambda others: centres[model.predict(others)])
 
-        model = KMeans(count, n_init=starts, random_state=seed).fit(vectors)
-        return Groups(
-            model.cluster_centers_, model.labels_, _closeness(vectors, model.cluster_centers_, model.labels_), model
+
+def hdbscan(vectors: np.ndarray, count: int, seed: int, starts: int = 10) -> Groups:
+    """HDBSCAN on the first principal components: up to ``count`` groups where vectors are dense, the largest ones.
+
+    Some vectors belong to no group. Only the vectors themselves can be rebuilt.
+    """
+    from sklearn.cluster import HDBSCAN
+    from sklearn.decomposition import PCA
+
+    found = np.full(len(vectors), -1)
+    if len(vectors) >= _MIN_DENSE_VECTORS:
+        flat = PCA(min(_DENSITY_DIMENSIONS, *vectors.shape), random_state=seed).fit_transform(vectors)
+        size = max(_MIN_DENSE_VECTORS, len(vectors) // (10 * count))
+        found = HDBSCAN(min_cluster_size=size, min_samples=_MIN_DENSE_VECTORS, copy=True).fit(flat).labels_
+    sizes = np.bincount(found[found >= 0])
+    if not len(sizes):
+        raise _NoDenseGroupsError(
+            f"HDBSCAN finds no dense groups among {len(vectors)} vectors; use method='kmeans', which always divides them."
         )
-
-    def rebuilt(self, groups: Groups, vectors: np.ndarray) -> np.ndarray:
-        """Return the closest centre of each."""
-        closest: np.ndarray = groups.centres[groups.model.predict(vectors)]
-        return closest
-
-
-class HdbscanGroups(Grouping):
-    """HDBSCAN on the first principal components: groups are where vectors are dense, and some vectors belong to none."""
-
-    counts: ClassVar[bool] = False
-
-    def fit(self, vectors: np.ndarray, count: int, seed: int, starts: int = 10) -> Groups:
-        """Return up to ``count`` groups, the largest ones."""
-        from sklearn.cluster import HDBSCAN
-        from sklearn.decomposition import PCA
-
-        found = np.full(len(vectors), -1)
-        if len(vectors) >= _MIN_DENSE_VECTORS:
-            flat = PCA(min(_DENSITY_DIMENSIONS, *vectors.shape), random_state=seed).fit_transform(vectors)
-            size = max(_MIN_DENSE_VECTORS, len(vectors) // (10 * count))
-            found = HDBSCAN(min_cluster_size=size, min_samples=_MIN_DENSE_VECTORS, copy=True).fit(flat).labels_
-        sizes = np.bincount(found[found >= 0]) if (found >= 0).any() else np.zeros(0, int)
-        if not len(sizes):
-            raise _NoDenseGroupsError(
-                f"HDBSCAN finds no dense groups among {len(vectors)} vectors; use method='kmeans', which always divides them."
-            )
-        places = {old: new for new, old in enumerate(np.argsort(-sizes, kind="stable")[:count])}
-        labels = np.array([places.get(label, -1) for label in found])
-        centres = np.stack([vectors[labels == group].mean(0) for group in range(len(places))])
-        return Groups(centres, labels, _closeness(vectors, centres, labels))
-
-    def rebuilt(self, groups: Groups, vectors: np.ndarray) -> np.ndarray:
-        """Return the centre of the group of each, and the mean for those of none; these vectors must be the fitted ones."""
-        rebuilt: np.ndarray = np.where(groups.labels[:, None] >= 0, groups.centres[groups.labels], vectors.mean(0))
-        return rebuilt
+    places = {old: new for new, old in enumerate(np.argsort(-sizes, kind="stable")[:count])}
+    labels = np.array([places.get(label, -1) for label in found])
+    centres = np.stack([vectors[labels == group].mean(0) for group in range(len(places))])
+    return Groups(
+        centres,
+        labels,
+        _closeness(vectors, centres, labels),
+        lambda same: np.where(labels[:, None] >= 0, centres[labels], same.mean(0)),
+    )
 
 
-class NmfGroups(Grouping):
-    """Non-negative factors: every vector is a sum of directions with weights of at least 0.
+def nmf(vectors: np.ndarray, count: int, seed: int, starts: int = 10) -> Groups:
+    """Non-negative factors: every vector is a sum of directions with weights of at least 0, and belongs to the largest.
 
     Vectors may be negative, and non-negative factorisation takes none that are, so it sees positive and negative parts side
     by side (Kim & Tidor 2003): X ≈ W (H₊ - H₋).
     """
+    from sklearn.decomposition import NMF
+    from sklearn.exceptions import ConvergenceWarning
 
-    def fit(self, vectors: np.ndarray, count: int, seed: int, starts: int = 10) -> Groups:
-        """Return the groups; a vector belongs to the direction that has the largest part in it."""
-        from sklearn.decomposition import NMF
-        from sklearn.exceptions import ConvergenceWarning
+    halves = seen = _halves(vectors)
+    if len(halves) > _MAX_FITTED_VECTORS:
+        seen = halves[stream(seed, 5).choice(len(halves), _MAX_FITTED_VECTORS, replace=False)]
+    model = NMF(count, max_iter=200, tol=1e-3, random_state=seed)
 
-        halves = _halves(vectors)
-        seen = (
-            halves
-            if len(halves) <= _MAX_FITTED_VECTORS
-            else halves[stream(seed, 5).choice(len(halves), _MAX_FITTED_VECTORS, replace=False)]
-        )
-        model = NMF(count, max_iter=200, tol=1e-3, random_state=seed)
+    def coded(halves: np.ndarray) -> np.ndarray:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit(seen)
-            codes = model.transform(halves)
-        directions = _whole(model.components_)
-        parts = codes * np.linalg.norm(directions, axis=1)
-        labels = np.where(parts.max(1) > 0, parts.argmax(1), -1)
-        return Groups(directions, labels, parts.max(1), model, sums=True)
+            codes: np.ndarray = model.transform(halves)
+        return codes
 
-    def rebuilt(self, groups: Groups, vectors: np.ndarray) -> np.ndarray:
-        """Return the weighted sum of directions."""
-        from sklearn.exceptions import ConvergenceWarning
-
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            rebuilt: np.ndarray = groups.model.transform(_halves(vectors)) @ groups.centres
-        return rebuilt
-
-    def origin(self, vectors: np.ndarray) -> np.ndarray:
-        """Return zero: a part that makes no difference."""
-        return np.zeros(vectors.shape[1])
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(seen)
+    positive, negative = np.split(model.components_, 2, axis=1)
+    directions = positive - negative
+    parts = coded(halves) * np.linalg.norm(directions, axis=1)
+    labels = np.where(parts.max(1) > 0, parts.argmax(1), -1)
+    return Groups(directions, labels, parts.max(1), lambda others: coded(_halves(others)) @ directions, sums=True)
 
 
 def _halves(vectors: np.ndarray) -> np.ndarray:
     return np.concatenate([vectors.clip(min=0), (-vectors).clip(min=0)], axis=1)
-
-
-def _whole(halves: np.ndarray) -> np.ndarray:
-    positive, negative = np.split(halves, 2, axis=1)
-    whole: np.ndarray = positive - negative
-    return whole
 
 
 def _closeness(vectors: np.ndarray, centres: np.ndarray, labels: np.ndarray) -> np.ndarray:
@@ -199,10 +151,10 @@ def stability(
         draws = stream(seed, 6, time)
         chosen = draws.integers(0, len(inputs), _enough(len(inputs), len(vectors)))
         drawn = np.flatnonzero(np.isin(owners, chosen))
-        if len(drawn) < (asked if grouping.counts else _MIN_DENSE_VECTORS):
+        if len(drawn) < (_MIN_DENSE_VECTORS if grouping is hdbscan else asked):
             continue
         try:
-            new = grouping.fit(vectors[drawn], asked, seed + time, starts=3).labels
+            new = grouping(vectors[drawn], asked, seed + time, starts=3).labels
         except _NoDenseGroupsError:
             new = np.full(len(drawn), -1)
         old = groups.labels[drawn]
@@ -237,15 +189,15 @@ def curve(
     Groups are fitted to one half of the inputs and evaluated on the other; all vectors of an input are in the same half.
     """
     inputs, owners = np.unique(owners, return_inverse=True)
-    if not grouping.counts or len(inputs) < 2:
+    if grouping is hdbscan or len(inputs) < 2:
         return ()
     order = stream(seed, 7).permutation(len(inputs))[: 2 * _enough(len(inputs), len(vectors))]
     seen, unseen = (vectors[np.isin(owners, half)] for half in (order[::2], order[1::2]))
     most = min(2 * count, len(np.unique(seen, axis=0)) - 1)
     points = []
     for number in sorted({size for size in _GROUP_COUNTS if size <= most} | ({count} if count <= most else set())):
-        groups = grouping.fit(seen, number, seed, starts=3)
-        points.append(ExplainedVariance(number, grouping.explained(groups, seen), grouping.explained(groups, unseen)))
+        groups = grouping(seen, number, seed, starts=3)
+        points.append(ExplainedVariance(number, groups.explained(seen), groups.explained(unseen)))
     return tuple(points)
 
 

@@ -6,7 +6,7 @@ import sys
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property, singledispatch
+from functools import cache, cached_property, singledispatch
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -48,11 +48,6 @@ class PartVectors:
     whole: bool = False
 
 
-def _stacked(chosen: np.ndarray, vectors: Sequence[np.ndarray]) -> PartVectors:
-    """Return the vectors ``[parts, d]`` of the parts of chosen inputs."""
-    return PartVectors(np.concatenate(vectors), np.repeat(chosen, [len(own) for own in vectors]))
-
-
 class Collection(ABC):
     """Inputs of one encoder.
 
@@ -86,14 +81,6 @@ class Collection(ABC):
         """Return the inputs that are texts."""
 
     @abstractmethod
-    def fields(self, seed: int) -> PartVectors:
-        """Return the fields of all inputs, or of some that are drawn."""
-
-    @abstractmethod
-    def crops(self, seed: int) -> PartVectors:
-        """Return the feature vectors of parts by themselves: windows of pictures, features that are kept alone."""
-
-    @abstractmethod
     def maps(self, numbers: Sequence[int], target: Target) -> list[Attribution]:
         """Return the maps of a target on some inputs."""
 
@@ -106,13 +93,26 @@ class Collection(ABC):
         vectors = self.similarity.features(self.representations.double()).float().numpy()
         return PartVectors(vectors, np.arange(len(vectors)), whole=True)
 
-    def drawn(self, seed: int) -> np.ndarray:
-        """Return the numbers of the inputs whose parts are looked at."""
+    def parts(self, kind: str, seed: int) -> PartVectors:
+        """Return vectors of the parts of all inputs, or of 5000 that are drawn.
+
+        ``kind`` is ``"fields"``, what each part does in its input, or ``"crops"``, feature vectors of parts by themselves:
+        windows of pictures, and of other kinds features that are kept alone.
+        """
+        drawn = self._drawn(seed)
+        vectors = self._parts_of(drawn, kind)
+        return PartVectors(np.concatenate(vectors), np.repeat(drawn, [len(own) for own in vectors]))
+
+    def _drawn(self, seed: int) -> np.ndarray:
         count = len(self)
         return np.arange(count) if count <= MAX_INPUTS else np.sort(stream(seed, 8).choice(count, MAX_INPUTS, replace=False))
 
+    @abstractmethod
+    def _parts_of(self, numbers: np.ndarray, kind: str) -> list[np.ndarray]:
+        """Return the vectors ``[parts, d]`` of each of some inputs."""
 
-class _InputSource(Collection):
+
+class _HeldInputs(Collection):
     """Inputs that a user holds, with their encoder."""
 
     def __init__(self, encoder: Encoder, inputs: Any, similarity: str | Similarity, method: RemovalMethod | None) -> None:
@@ -124,28 +124,38 @@ class _InputSource(Collection):
         self.similarity = _linear(similarity)
         self.space, self.noun = encoder.space, encoder.inputs.noun
         self.method = Rise(samples=200) if method is None else method
-        self._fields: dict[int, Field] = {}
-        self._cut = False  # whether parts are windows, so that maps are made of those
+        self._field_of = cache(self._field_of_run)  # of an input by its number; maps are made of it
 
     @cached_property
     def representations(self) -> Tensor:
-        """Encoded when they are first needed."""
         samples = self.encoder.reference(self.items, keep_samples=True).samples
         assert samples is not None
         return samples
 
     def label(self, number: int) -> str:
-        """Return what the kind of input calls it, with its number."""
         return f"{self.encoder.inputs.label(self.items[number])} ({number})"
 
     def texts(self) -> list[str]:
-        """Return the inputs that are texts."""
         return [item for item in self.items if isinstance(item, str)]
 
-    def _field(self, number: int) -> Field:
-        if number not in self._fields:
-            self._fields[number] = self._field_of_windows(number) if self._cut else self._field_of_run(number)
-        return self._fields[number]
+    def maps(self, numbers: Sequence[int], target: Target) -> list[Attribution]:
+        return [self._field_of(number).explain(target) for number in numbers]
+
+    def displays(self, numbers: Sequence[int]) -> list[Display | None]:
+        return [self.encoder.explicand(self.items[number]).display.small() for number in numbers]
+
+    def _parts_of(self, numbers: np.ndarray, kind: str) -> list[np.ndarray]:
+        vectors = []
+        with bar(len(numbers), f"{kind} of {self.encoder.name}") as shown:
+            for number in numbers.tolist():
+                if kind == "crops":
+                    own = self._crops(number)
+                else:
+                    field = self._field_of(number)
+                    own = (field.values - field.neutral).flatten(0, -2)
+                vectors.append(own.float().numpy())
+                shown.update()
+        return vectors
 
     def _field_of_run(self, number: int) -> Field:
         run = self.method.run(self.encoder, self.items[number], progress=False)
@@ -153,6 +163,20 @@ class _InputSource(Collection):
         grid = default_grid(self.method, shape, 1) if len(shape) == 2 else None
         field: Field = run.field(self.similarity, grid=grid, groups=0)
         return field
+
+    def _crops(self, number: int) -> Tensor:
+        """Return the feature vectors ``[parts, d]`` of an input's windows; of kinds without windows, of parts kept alone."""
+        explicand = self.encoder.explicand(self.items[number])
+        windows = _windows(self.encoder.inputs, explicand)
+        if windows is not None:
+            self._field_of = cache(self._field_of_windows)
+            return self._encoded(windows).flatten(0, 1)
+        shape = tuple(explicand.shape)
+        labels = labels_of(shape, (min(_CELLS, shape[0]), min(_CELLS, shape[-1])))
+        masked = MaskedEncoder(self.encoder, explicand, self.method.baseline)
+        alone = Subsets(labels, torch.eye(int(labels.max()) + 1, dtype=torch.uint8))
+        features, ends = feature_vectors(torch.cat(list(masked.encode(alone))), masked.anchors, self.similarity)
+        return features - ends[1]
 
     def _field_of_windows(self, number: int) -> Field:
         """Return the feature vectors of an input's windows as its field: its map is what each window scores by itself."""
@@ -172,48 +196,8 @@ class _InputSource(Collection):
         encoded = torch.cat([self.encoder.encode(flat[start : start + size]) for start in range(0, len(flat), size)])
         return self.similarity.features(encoded.double()).view(*windows.shape[:2], -1)
 
-    def _alone(self, explicand: Explicand) -> Tensor:
-        """Return feature vectors of parts that are kept while all else is removed, minus that of the emptied input."""
-        shape = tuple(explicand.shape)
-        labels = labels_of(shape, (min(_CELLS, shape[0]), min(_CELLS, shape[-1])))
-        masked = MaskedEncoder(self.encoder, explicand, self.method.baseline)
-        alone = Subsets(labels, torch.eye(int(labels.max()) + 1, dtype=torch.uint8))
-        features, ends = feature_vectors(torch.cat(list(masked.encode(alone))), masked.anchors, self.similarity)
-        return features - ends[1]
 
-    def fields(self, seed: int) -> PartVectors:
-        """Return fields, made by the method."""
-        chosen, vectors = self.drawn(seed), []
-        with bar(len(chosen), f"fields of {self.encoder.name}") as shown:
-            for number in chosen.tolist():
-                field = self._field(number)
-                vectors.append((field.values - field.neutral).flatten(0, -2).numpy())
-                shown.update()
-        return _stacked(chosen, vectors)
-
-    def crops(self, seed: int) -> PartVectors:
-        """Return feature vectors of windows as inputs of their own; of kinds without windows those of parts kept alone."""
-        chosen, vectors = self.drawn(seed), []
-        with bar(len(chosen), f"crops by {self.encoder.name}") as shown:
-            for number in chosen.tolist():
-                explicand = self.encoder.explicand(self.items[number])
-                windows = _windows(self.encoder.inputs, explicand)
-                self._cut = windows is not None
-                own = self._alone(explicand) if windows is None else self._encoded(windows).flatten(0, 1)
-                vectors.append(own.float().numpy())
-                shown.update()
-        return _stacked(chosen, vectors)
-
-    def maps(self, numbers: Sequence[int], target: Target) -> list[Attribution]:
-        """Return maps by fields, which are kept."""
-        return [self._field(number).explain(target) for number in numbers]
-
-    def displays(self, numbers: Sequence[int]) -> list[Display | None]:
-        """Return what the kind of input shows."""
-        return [self.encoder.explicand(self.items[number]).display.small() for number in numbers]
-
-
-class _IndexSource(Collection):
+class _IndexRows(Collection):
     """The rows of an index."""
 
     def __init__(self, index: Index, encoder: Encoder | None) -> None:
@@ -225,42 +209,32 @@ class _IndexSource(Collection):
 
     @cached_property
     def encoder(self) -> Encoder | None:  # type: ignore[override]
-        """The encoder that made it, if it can be loaded by its name."""
         try:
             return self.index.encoder
-        except (ValueError, OSError, ImportError):
+        except (ValueError, OSError, ImportError):  # it cannot be loaded by its name
             return None
 
     @property
     def representations(self) -> Tensor:
-        """Those of the index."""
         return self.index.representations
 
     def label(self, number: int) -> str:
-        """Return its id."""
         return self.index.ids[number]
 
     def texts(self) -> list[str]:
-        """Return the texts that are shown."""
-        shown = self.index.displays(self.drawn(0).tolist())
+        shown = self.index.displays(self._drawn(0).tolist())
         return [text for display in shown if (text := getattr(display, "text", None))]
 
-    def fields(self, seed: int) -> PartVectors:
-        """Return the fields that the index holds."""
-        chosen = self.drawn(seed)
-        return _stacked(chosen, [part.flatten(0, -2).numpy() for part in self.index.field_vectors(chosen)])
-
-    def crops(self, seed: int) -> PartVectors:
-        """Raise: an index has no inputs to take parts of."""
-        raise ValueError("An index holds fields, and no inputs that could be cut into crops; use method='fields'.")
-
     def maps(self, numbers: Sequence[int], target: Target) -> list[Attribution]:
-        """Return maps from the fields of the index."""
         return self.index.attributions(list(numbers), target)
 
     def displays(self, numbers: Sequence[int]) -> list[Display | None]:
-        """Return what the index shows."""
         return self.index.displays(list(numbers))
+
+    def _parts_of(self, numbers: np.ndarray, kind: str) -> list[np.ndarray]:
+        if kind == "crops":
+            raise ValueError("An index holds fields, and no inputs that could be cut into crops; use method='fields'.")
+        return [part.flatten(0, -2).numpy() for part in self.index.field_vectors(numbers)]
 
 
 @singledispatch
@@ -295,7 +269,7 @@ def collection_of(
     """Return inputs, or an index, as what corpora are looked for in."""
     module = sys.modules.get("cocoax.survey.index")  # who has an index has imported it
     if module is not None and isinstance(inputs, module.Index):
-        return _IndexSource(inputs, encoder)
+        return _IndexRows(inputs, encoder)
     if encoder is None:
         raise ValueError("Only an index knows its encoder; pass the encoder of these inputs.")
-    return _InputSource(encoder, inputs, similarity, method)
+    return _HeldInputs(encoder, inputs, similarity, method)

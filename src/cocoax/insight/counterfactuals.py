@@ -244,7 +244,7 @@ class _ExchangeSearch:
 
     def exchange(self, donors: Any, options: dict[str, Any]) -> Exchange:
         """Return the exchange with donors, those with the lowest scores first."""
-        kind = exchange_type(self.encoder.inputs).fitting(self.explicand)
+        kind = exchange_type(self.encoder.inputs, self.explicand)
         for name in options:
             if name not in kind.options:
                 known = ", ".join(kind.options)

@@ -21,11 +21,11 @@ from cocoax.insight.clustering import (
     ExplainedVariance,
     Grouping,
     Groups,
-    HdbscanGroups,
-    KMeansGroups,
-    NmfGroups,
     curve,
     elbow,
+    hdbscan,
+    kmeans,
+    nmf,
     stability,
 )
 from cocoax.insight.collection import Collection, PartVectors, collection_of
@@ -119,12 +119,7 @@ def _words(collection: Collection, reads_texts: bool) -> list[str]:
 # --- discovery --------------------------------------------------------------------------------------------------------------
 
 How = Literal["kmeans", "hdbscan", "fields", "crops"]
-_GROUPINGS: dict[str, type[Grouping]] = {
-    "kmeans": KMeansGroups,
-    "hdbscan": HdbscanGroups,
-    "fields": NmfGroups,
-    "crops": KMeansGroups,
-}
+_GROUPINGS: dict[str, Grouping] = {"kmeans": kmeans, "hdbscan": hdbscan, "fields": nmf, "crops": kmeans}
 PARTS = ("fields", "crops")  # methods that group parts of inputs
 TYPICAL = 6  # members that are shown
 _MAPS = 3  # of them that a page shows with their maps
@@ -439,9 +434,9 @@ def discover(
         raise ValueError(f"The 'method' parameter must be one of {', '.join(get_args(How))}. Got {method!r} instead.")
     collection = collection_of(encoder, inputs, similarity, explainer)
     _check_inputs(collection, corpora)
-    looked_at = _that_matter(getattr(collection, method)(seed)) if method in PARTS else collection.whole()
-    grouping = _GROUPINGS[method]()
-    groups = grouping.fit(looked_at.vectors, corpora, seed)
+    looked_at = _that_matter(collection.parts(method, seed)) if method in PARTS else collection.whole()
+    grouping = _GROUPINGS[method]
+    groups = grouping(looked_at.vectors, corpora, seed)
     stable = stability(grouping, groups, looked_at.vectors, looked_at.owners, corpora, seed)
     everything = _reference(collection, looked_at, np.arange(len(looked_at.vectors)), None, seed)
     found = [
@@ -452,7 +447,7 @@ def discover(
     return Discovery(
         corpora=_named(collection, found, everything, vocabulary),
         method=method,
-        explained=grouping.explained(groups, looked_at.vectors),
+        explained=groups.explained(looked_at.vectors),
         curve=curve(grouping, looked_at.vectors, looked_at.owners, corpora, seed),
         everything=everything,
         collection=collection,

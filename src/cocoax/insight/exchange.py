@@ -80,11 +80,6 @@ class Exchange(ABC):
         self, kind: Any, explicand: Explicand, donors: Sequence[Explicand], importance: Importance, **options: Any
     ) -> None: ...
 
-    @classmethod
-    def fitting(cls, explicand: Explicand) -> type[Exchange]:
-        """Return the exchange that the features of an explicand need; by default this one."""
-        return cls
-
     @abstractmethod
     def made(self, choices: np.ndarray) -> Sequence[Tensor]:
         """Return the input after each of ``choices [n, parts]``, prepared for the encoder."""
@@ -171,7 +166,7 @@ class FeatureExchange(Exchange):
         return [explicand.display.parts_view(mask, title) for title, (explicand, mask) in zip(titles, shown, strict=True)]
 
 
-class PictureExchange(FeatureExchange):
+class _PictureExchange(FeatureExchange):
     """Segments of a picture, or cells of a grid, each exchanged with pixels of a donor.
 
     A donor is laid over the picture as it is, and shifted so that what lowers the score in the donor lies over what raises it
@@ -211,7 +206,6 @@ class PictureExchange(FeatureExchange):
         return _exchanged(own, shifted, self.labels, choice)
 
     def made(self, choices: np.ndarray) -> list[Tensor]:
-        """Return tensors with some parts from donors."""
         donors = [donor.tensor for donor in self.donors]
         return [self._with(choice, self.explicand.tensor, donors) for choice in choices]
 
@@ -221,7 +215,6 @@ class PictureExchange(FeatureExchange):
         return Image.fromarray(self._with(choice, seen, donors).permute(1, 2, 0).contiguous().numpy())
 
     def changes(self, choice: np.ndarray) -> list[Change]:
-        """Return which part comes from where."""
         changes = []
         for part in np.flatnonzero(choice).tolist():
             donor, (down, right), *_ = self.sources[choice[part] - 1]
@@ -334,7 +327,7 @@ def _seen(explicand: Explicand) -> Tensor:
     return torch.from_numpy(np.array(image.resize((width, height), Image.Resampling.BICUBIC, box=box)))
 
 
-class WordExchange(Exchange):
+class _WordExchange(Exchange):
     """Words (or sentences), each of which may be deleted, or replaced by one of the donors' that lower the score most.
 
     Without donors they are deleted only. ``fixed`` words stay. The text that comes out is tokenised and encoded.
@@ -366,7 +359,6 @@ class WordExchange(Exchange):
         self.offered = _without(self.names, fixed, offered)
 
     def outcome(self, choice: np.ndarray) -> str:
-        """Return the text with words deleted or replaced."""
         parts, at = [], 0
         for (begin, end), number in zip(self.offsets, choice.tolist(), strict=True):
             parts += [self.text[at:begin], self.text[begin:end] if number == 0 else self.words[number - 1]]
@@ -374,42 +366,32 @@ class WordExchange(Exchange):
         return " ".join("".join([*parts, self.text[at:]]).split())
 
     def possible(self, choices: np.ndarray) -> np.ndarray:
-        """Return which leave a text: some word must stay."""
         return np.array([bool(self.outcome(choice)) for choice in choices])
 
     def made(self, choices: np.ndarray) -> list[Tensor]:
-        """Return token ids of the texts."""
         return [self.prepare(self.outcome(choice)) for choice in choices]
 
     def changes(self, choice: np.ndarray) -> list[Change]:
-        """Return which word was deleted, or replaced by which."""
         return [
             Change(f"word {part + 1}", self.names[part], self.words[choice[part] - 1] or "(deleted)")
             for part in np.flatnonzero(choice).tolist()
         ]
 
     def views(self, choice: np.ndarray, titles: Sequence[str]) -> list[View]:
-        """Return the text, what was changed, and what came out."""
         changes = "\n".join(f"{change.before} → {change.after}" for change in self.changes(choice))
         texts = (self.text, changes, self.outcome(choice))
         return [Paragraph(text, title=title) for title, text in zip(titles, texts, strict=True)]
 
 
-class ColumnExchange(Exchange):
+class _ColumnExchange(Exchange):
     """Columns, each of which may take a value that the data hold, or one between their least and their largest.
 
     The data are the donors, or the background of the encoder if there are none. Columns named in ``fixed`` stay, those in
-    ``integer`` take whole numbers only, those in ``categorical`` only values that the data hold. Groups of columns are
-    exchanged with the same group of a donor.
+    ``integer`` take whole numbers only, those in ``categorical`` only values that the data hold.
     """
 
     noun = "column"
     options = ("fixed", "integer", "categorical")
-
-    @classmethod
-    def fitting(cls, explicand: Explicand) -> type[Exchange]:
-        """Return the exchange of features for groups of columns, and this one for columns."""
-        return cls if explicand.feature_ids is None else FeatureExchange
 
     def __init__(
         self,
@@ -453,21 +435,15 @@ class ColumnExchange(Exchange):
             offers = np.linspace(seen.min(), seen.max(), _VALUES)
         return [float(value) for value in offers if value != self.row[column]]
 
-    def _changed(self, choice: np.ndarray) -> np.ndarray:
+    def outcome(self, choice: np.ndarray) -> np.ndarray:
         offers = self.values[np.arange(len(choice)), np.maximum(choice - 1, 0)]
         return np.where(choice > 0, offers, self.row)
 
     def made(self, choices: np.ndarray) -> list[Tensor]:
-        """Return prepared rows."""
-        return [self.prepare(self._changed(choice)) for choice in choices]
-
-    def outcome(self, choice: np.ndarray) -> np.ndarray:
-        """Return the row, as it was given but for the columns that change."""
-        return self._changed(choice)
+        return [self.prepare(self.outcome(choice)) for choice in choices]
 
     def changes(self, choice: np.ndarray) -> list[Change]:
-        """Return each column that changes, with both values."""
-        new = self._changed(choice)
+        new = self.outcome(choice)
         return [Change(self.names[part], f"{self.row[part]:.5g}", f"{new[part]:.5g}") for part in np.flatnonzero(choice)]
 
     def closer(self, choice: np.ndarray, flips: Flips) -> Self:
@@ -505,7 +481,7 @@ class ColumnExchange(Exchange):
         width[width == 0] = 1
         before, after = (
             Bars(Effects((row - low) / width, unit="place within the data's range"), self.names, "given", title=title)
-            for row, title in ((self.row, titles[0]), (self._changed(choice), titles[2]))
+            for row, title in ((self.row, titles[0]), (self.outcome(choice), titles[2]))
         )
         return [before, Paragraph("\n".join(map(str, self.changes(choice))), title=titles[1]), after]
 
@@ -519,21 +495,16 @@ def _given(kind: Rows, explicand: Explicand) -> np.ndarray:
 
 
 @singledispatch
-def exchange_type(kind: Inputs) -> type[Exchange]:
+def exchange_type(kind: Inputs, explicand: Explicand | None = None) -> type[Exchange]:
     """Return which exchange inputs of a kind have; other kinds than those below may register their own."""
     return FeatureExchange
 
 
-@exchange_type.register
-def _(kind: Pictures) -> type[Exchange]:
-    return PictureExchange
+exchange_type.register(Pictures, lambda kind, explicand=None: _PictureExchange)
+exchange_type.register(Texts, lambda kind, explicand=None: _WordExchange)
 
 
 @exchange_type.register
-def _(kind: Texts) -> type[Exchange]:
-    return WordExchange
-
-
-@exchange_type.register
-def _(kind: Rows) -> type[Exchange]:
-    return ColumnExchange
+def _(kind: Rows, explicand: Explicand | None = None) -> type[Exchange]:
+    """Return the exchange of features for groups of columns, and that of columns for columns."""
+    return _ColumnExchange if explicand is None or explicand.feature_ids is None else FeatureExchange
