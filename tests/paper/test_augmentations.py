@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cocoax.paper.studies.augmentations import AUGMENTATIONS, augmented, colour_jitter, cutout, resized_crop
+from cocoax.paper.studies.augmentations import AUGMENTATIONS, _colour_jitter, _cutout, _resized_crop, augmented
 from cocoax.seeding import stream
 from tests.data.tiny import picture
 
@@ -52,7 +52,7 @@ def test_resized_crop__shows_a_fifth_to_a_half() -> None:
     ramp[..., 0], ramp[..., 1] = np.arange(200)[None], np.arange(200)[:, None]
     areas, ratios, corners = [], [], []
     for seed in range(200):
-        part = pixels(resized_crop(Image.fromarray(ramp), stream(seed)))
+        part = pixels(_resized_crop(Image.fromarray(ramp), stream(seed)))
         width, height = np.ptp(part[..., 0]) + 1, np.ptp(part[..., 1]) + 1
         areas.append(width * height / 200**2)
         ratios.append(width / height)
@@ -67,18 +67,18 @@ def test_resized_crop__shows_a_fifth_to_a_half() -> None:
 
 def test_resized_crop__of_a_strip_that_no_part_fits() -> None:
     strip = Image.new("RGB", (400, 4))
-    assert resized_crop(strip, stream(0)).size == (400, 4)
-    assert cutout(strip, stream(0)).size == (400, 4)
+    assert _resized_crop(strip, stream(0)).size == (400, 4)
+    assert _cutout(strip, stream(0)).size == (400, 4)
 
 
 def test_cutout__a_grey_rectangle_of_the_right_area() -> None:
     white = Image.new("RGB", (100, 80), "white")
     areas = []
     for seed in range(100):
-        grey = (pixels(cutout(white, stream(seed))) == 128).all(2)
+        grey = (pixels(_cutout(white, stream(seed))) == 128).all(2)
         rows, columns = np.nonzero(grey)
         assert grey.sum() == (np.ptp(rows) + 1) * (np.ptp(columns) + 1)  # a rectangle
-        assert ((pixels(cutout(white, stream(seed))) == 255).all(2) | grey).all()
+        assert ((pixels(_cutout(white, stream(seed))) == 255).all(2) | grey).all()
         areas.append(grey.mean())
     assert 0.09 < min(areas) < 0.12
     assert 0.22 < max(areas) < 0.26
@@ -87,7 +87,7 @@ def test_cutout__a_grey_rectangle_of_the_right_area() -> None:
 def test_colour_jitter__factors_lie_in_their_ranges() -> None:
     """On a grey picture only brightness counts: contrast and saturation leave a uniform grey as it is."""
     grey = Image.new("RGB", (8, 8), (100, 100, 100))
-    found = [pixels(colour_jitter(grey, stream(seed)))[0, 0, 0] for seed in range(200)]
+    found = [pixels(_colour_jitter(grey, stream(seed)))[0, 0, 0] for seed in range(200)]
     assert 20 <= min(found) < 35
     assert 165 < max(found) <= 180
     assert np.mean(found) == pytest.approx(100, abs=8)
@@ -99,7 +99,7 @@ def test_colour_jitter__hue_turns_by_a_fifth_at_most() -> None:
     red = Image.new("RGB", (4, 4), (200, 50, 50))
     turns = []
     for seed in range(200):
-        image = colour_jitter(red, stream(seed), brightness=0, contrast=0, saturation=0)
+        image = _colour_jitter(red, stream(seed), strength=0)
         hue = colorsys.rgb_to_hsv(*(pixels(image)[0, 0] / 255))[0]
         turns.append((hue + 0.5) % 1 - 0.5)
     assert -0.21 < min(turns) < -0.17

@@ -20,7 +20,6 @@ from cocoax.paper.studies.reproduce import class_numbers, options_of, run_locali
 from cocoax.paper.studies.study import (
     PRESETS,
     Draw,
-    DrawnExplicand,
     LabelledStudy,
     Library,
     draw_run,
@@ -260,16 +259,8 @@ def test_draw__some_classes() -> None:
         ({"classes": [1, 1]}, "at least two classes, each of them once"),
         ({"classes": [1, 5]}, "classes 0 to 4. Got"),
         ({"classes": [-1, 1]}, "classes 0 to 4. Got"),
-        ({"corpus": 0}, "must be at least 1"),
-        ({"explicands": 0}, "must be at least 1"),
-        ({"foil": -1}, "must be at least 1"),
     ],
 )
 def test_draw__too_few(changes: dict[str, Any], message: str) -> None:
     with pytest.raises(ValueError, match=message):
         drawn(**changes)
-
-
-def test_draw__by_hand_with_overlap_is_refused() -> None:
-    with pytest.raises(ValueError, match="Corpus and foil of class 2 share 1 images, such as number 7"):
-        Draw(0, [DrawnExplicand(0, 2, 1)], {2: np.array([1, 7])}, {2: np.array([3, 7, 9])})

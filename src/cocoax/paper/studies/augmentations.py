@@ -202,47 +202,47 @@ _Augment = Callable[[Image.Image, np.random.Generator], Image.Image]
 
 
 def _flip(image: Image.Image, random: np.random.Generator) -> Image.Image:
-    """Mirror a picture, left to right."""
     return ImageOps.mirror(image)
 
 
-def resized_crop(image: Image.Image, random: np.random.Generator, scale: tuple[float, float] = (0.2, 0.5)) -> Image.Image:
-    """Enlarge a random part, with 20 to 50 % of the area and an aspect ratio of 3/4 to 4/3, to the size of the whole."""
-    width, height = image.size
-    for _ in range(10):  # as torchvision does; a part that does not fit is drawn again
-        area = random.uniform(*scale) * width * height
-        ratio = math.exp(random.uniform(math.log(3 / 4), math.log(4 / 3)))
+def _random_box(
+    size: tuple[int, int], random: np.random.Generator, areas: tuple[float, float], ratios: tuple[float, float]
+) -> tuple[int, int, int, int]:
+    """Draw a box within a picture with a share of its area and a ratio of its sides.
+
+    Where ten boxes do not fit, it has the proportions of the picture and the smallest share.
+    """
+    width, height = size
+    for _ in range(10):  # as torchvision does
+        area = random.uniform(*areas) * width * height
+        ratio = math.exp(random.uniform(*np.log(ratios)))
         w, h = round(math.sqrt(area * ratio)), round(math.sqrt(area / ratio))
         if 0 < w <= width and 0 < h <= height:
             break
     else:
-        w = h = max(1, min(width, height, round(math.sqrt(scale[1] * width * height))))
+        w, h = (max(1, round(side * math.sqrt(areas[0]))) for side in size)
     left, top = int(random.integers(width - w + 1)), int(random.integers(height - h + 1))
-    return image.resize(image.size, Image.Resampling.BILINEAR, box=(left, top, left + w, top + h))
+    return left, top, left + w, top + h
+
+
+def _resized_crop(image: Image.Image, random: np.random.Generator) -> Image.Image:
+    """Enlarge a random part, with 20 to 50 % of the area and an aspect ratio of 3/4 to 4/3, to the size of the whole."""
+    box = _random_box(image.size, random, (0.2, 0.5), (3 / 4, 4 / 3))
+    return image.resize(image.size, Image.Resampling.BILINEAR, box=box)
 
 
 def _crop_and_flip(image: Image.Image, random: np.random.Generator) -> Image.Image:
-    """Enlarge a random part and mirror it."""
-    return ImageOps.mirror(resized_crop(image, random))
+    return ImageOps.mirror(_resized_crop(image, random))
 
 
 def _greyscale(image: Image.Image, random: np.random.Generator) -> Image.Image:
-    """Take the colours away."""
     return image.convert("L").convert(image.mode)
 
 
-def colour_jitter(
-    image: Image.Image,
-    random: np.random.Generator,
-    brightness: float = 0.8,
-    contrast: float = 0.8,
-    saturation: float = 0.8,
-    hue: float = 0.2,
-) -> Image.Image:
+def _colour_jitter(image: Image.Image, random: np.random.Generator, strength: float = 0.8, hue: float = 0.2) -> Image.Image:
     """Change brightness, contrast and saturation by up to ± 80 % and the hue by up to ± .2 of its circle, in random order."""
-    strengths = (brightness, contrast, saturation)
     enhancers = (ImageEnhance.Brightness, ImageEnhance.Contrast, ImageEnhance.Color)
-    factors = [float(random.uniform(max(0.0, 1 - strength), 1 + strength)) for strength in strengths]
+    factors = [float(random.uniform(1 - strength, 1 + strength)) for _ in enhancers]
     turn = float(random.uniform(-hue, hue))
     image = image.convert("RGB")
     for step in random.permutation(4):
@@ -256,27 +256,11 @@ def _turn_hue(image: Image.Image, turn: float) -> Image.Image:
     return Image.merge("HSV", (Image.fromarray(turned.astype(np.uint8)), saturation, value)).convert("RGB")
 
 
-def cutout(
-    image: Image.Image,
-    random: np.random.Generator,
-    area: tuple[float, float] = (0.1, 0.25),
-    ratio: tuple[float, float] = (0.3, 3.3),
-    value: float = 0.5,
-) -> Image.Image:
+def _cutout(image: Image.Image, random: np.random.Generator) -> Image.Image:
     """Paint over a rectangle, with 10 to 25 % of the area, in mid-grey."""
-    width, height = image.size
-    for _ in range(10):
-        size = random.uniform(*area) * width * height
-        aspect = math.exp(random.uniform(math.log(ratio[0]), math.log(ratio[1])))
-        w, h = round(math.sqrt(size * aspect)), round(math.sqrt(size / aspect))
-        if 0 < w < width and 0 < h < height:
-            break
-    else:
-        w, h = (max(1, round(side * math.sqrt(area[0]))) for side in (width, height))
-    left, top = int(random.integers(width - w + 1)), int(random.integers(height - h + 1))
+    box = _random_box(image.size, random, (0.1, 0.25), (0.3, 3.3))
     image = image.copy()
-    grey = round(value * 255)
-    image.paste(grey if image.mode == "L" else (grey,) * 3, (left, top, left + w, top + h))
+    image.paste(128 if image.mode == "L" else (128,) * 3, box)
     return image
 
 
@@ -287,11 +271,11 @@ def _rotate(image: Image.Image, random: np.random.Generator) -> Image.Image:
 
 AUGMENTATIONS: dict[str, _Augment] = {
     "flip": _flip,
-    "crop": resized_crop,
+    "crop": _resized_crop,
     "crop and flip": _crop_and_flip,
     "greyscale": _greyscale,
-    "colour jitter": colour_jitter,
-    "cutout": cutout,
+    "colour jitter": _colour_jitter,
+    "cutout": _cutout,
     "rotation": _rotate,
 }
 

@@ -10,7 +10,7 @@ from cocoax.evaluation import randomised
 from cocoax.paper.studies.curves import Case, CurveStudy, Repetition, Task
 from cocoax.paper.studies.published import CLASS_CASES, TARGET_TITLES
 from cocoax.paper.studies.study import DrawnExplicand, four_targets
-from cocoax.paper.studies.tables import Records, StudyPart, Variants, areas_by_size, differences, mean_curves, paper_table
+from cocoax.paper.studies.tables import Records, StudyPart, areas_by_size, differences, mean_curves, paper_table
 from cocoax.targets import contrastive_corpus_similarity
 
 
@@ -18,7 +18,7 @@ class MainStudy(CurveStudy):
     """Four targets, cosine and dot, for explicands of the corpus' class and of others."""
 
     name = "main"
-    variants = Variants("Target", tuple((title, target, "trained") for target, title in TARGET_TITLES.items()))
+    variants = ("Target", [(title, target, "trained") for target, title in TARGET_TITLES.items()])
 
     def tasks(self, repetition: Repetition, explicand: DrawnExplicand) -> list[Task]:
         """Return eight targets in each of the two cases."""
@@ -42,7 +42,7 @@ class RandomisationStudy(CurveStudy):
     """COCOA by both encoders; corpus and foil are encoded by each, and the trained one evaluates both."""
 
     name = "randomised"
-    variants = Variants("Encoder", (("Trained", "cocoa", "trained"), ("Randomised", "cocoa", "randomized")))
+    variants = ("Encoder", [("Trained", "cocoa", "trained"), ("Randomised", "cocoa", "randomized")])
 
     def explained(self, seed: int) -> dict[str, Encoder]:
         """Return the trained encoder and one with new random parameters, others in each run."""

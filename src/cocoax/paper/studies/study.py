@@ -157,15 +157,6 @@ class Draw:
     corpora: dict[int, np.ndarray]
     foils: dict[int, np.ndarray]
 
-    def __post_init__(self) -> None:
-        for label, corpus in self.corpora.items():
-            both = np.intersect1d(corpus, self.foils[label])
-            if len(both):
-                raise ValueError(
-                    f"Corpus and foil of class {label} share {len(both)} images, such as number {both[0]}; "
-                    "what is in both says nothing. Draw them apart."
-                )
-
 
 def draw_run(
     train: LabelledImages,
@@ -196,8 +187,6 @@ def draw_run(
         raise ValueError(f"A study needs at least two classes, each of them once. Got {list(classes)}.")
     if not 0 <= min(classes) <= max(classes) < len(train.classes):
         raise ValueError(f"The data have the classes 0 to {len(train.classes) - 1}. Got {list(classes)}.")
-    if min(explicands, corpus, foil) < 1:
-        raise ValueError(f"Explicands, corpus and foil must be at least 1. Got {explicands}, {corpus} and {foil} instead.")
     chosen: list[list[int]] = []
     corpora, foils = {}, {}
     for label in classes:

@@ -148,20 +148,6 @@ class StudyReport(Result):
 # --- tables of the paper ------------------------------------------------------------------------------------------------
 
 
-@dataclass(frozen=True)
-class Variants:
-    """The lines that a table has for each method.
-
-    Attributes:
-        head: over the column that tells them apart.
-        lines: label, target and model of each.
-
-    """
-
-    head: str
-    lines: tuple[tuple[str, str, str], ...]
-
-
 @dataclass(frozen=True, eq=False)
 class _StudyTable(StudyPart):
     """A table of the paper, which is also written as Markdown and LaTeX, our best values in bold.
@@ -220,11 +206,16 @@ class _StudyTable(StudyPart):
         return "\n".join([*lines, r"\bottomrule", r"\end{tabular}", r"\end{table}", ""])
 
 
+# The head over the column that tells the lines of a method apart, and label, target and model of each line.
+Variants = tuple[str, Sequence[tuple[str, str, str]]]
+
+
 def paper_table(paper: PaperTable, variants: Variants, records: Records, encoder: str) -> _StudyTable:
     """Return a table of the paper: our values beside the published ones.
 
     It has lines of our own for the efficient estimator of RISE and for the chance levels.
     """
+    head, own_lines = variants
     groups = records.grouped("class_case", "measure", "similarity", "method", "target", "model", "metric")
     columns = [*itertools.product((encoder,), METRICS), *itertools.product(SETTINGS, METRICS)]
     found: list[tuple[str, str, list[Interval | None]]] = []
@@ -236,7 +227,7 @@ def paper_table(paper: PaperTable, variants: Variants, records: Records, encoder
         found.append((group, label, [*ours, *(published().get((*printed, *column)) for column in columns[2:])]))
 
     for method, title in METHOD_TITLES.items():
-        for label, target, model in variants.lines:
+        for label, target, model in own_lines:
             add(title, label, method, paper.similarity, target, model)
         add(title, "Chance", f"chance of {method}", None, None, None)
     add("Random", "Pixel noise", "random", None, None, None)
@@ -261,8 +252,8 @@ def paper_table(paper: PaperTable, variants: Variants, records: Records, encoder
     return _StudyTable(
         paper.name,
         paper.title,
-        (Table(("Method", variants.head, *heads), lines, title=paper.title),),
-        Table(("method", variants.head.lower(), "setting", "metric", "mean", "half width", "runs"), numbers),
+        (Table(("Method", head, *heads), lines, title=paper.title),),
+        Table(("method", head.lower(), "setting", "metric", "mean", "half width", "runs"), numbers),
         (".md", ".tex"),
         frozenset(best),
         settings,
