@@ -2,8 +2,8 @@
 
     python benchmarks/answer_time.py [--fixed] [--out FILE]
 
-For each photo: masked copies and seconds by the clock until the first map, until the strongest region is certain, until nine
-tenths of the map are not hatched, and until the run ends; the error of the map then, and how much of it is hatched.
+For each photo: masked copies and seconds by the clock until the first map, until the strongest region is beyond noise, until
+nine tenths of the map are not hatched, and until the run ends; the error of the map then, and how much of it is hatched.
 ``--fixed`` looks at 1000 copies of every photo, all masks drawn anew, as the page did before.
 """
 
@@ -36,7 +36,7 @@ def watched(service: EncoderService, name: str) -> dict[str, Any]:
             continue
         now = {"copies": progress.samples, "seconds": time.perf_counter() - began}
         noted.setdefault("first map", now)
-        if answer.regions and answer.regions[0].certain:
+        if answer.regions and not answer.regions[0].within_noise:
             noted.setdefault("first region", now)
         if answer.attribution.effects.uncertain().mean() <= HATCHED:
             noted.setdefault("unhatched", now)

@@ -5,11 +5,11 @@
     python benchmarks/counterfactual_pairs.py wines FOLDER
 
 Photos: EfficientNet-Lite0 at 64 x 64 or 224 x 224 pixels, 4 x 4 cells; the target is the similarity to the one photo rather
-than to the other, which is the donor, so that exchanging everything always flips it. *Greedy* exchanges, one after the other,
-the cell that lowers the score most with what is offered for it, the same as ours has, and has as many forward passes as ours
-took; when they are used up, the rest follows in the order of the last scores. *Random* exchanges cells in random order, each
-with a random offer, five times. Sentences and wines are the same with words and columns. Results are appended to a file, so
-that it goes on where it was stopped.
+than to the other, which is the distractor, so that exchanging everything always flips it. *Greedy* exchanges, one after the
+other, the cell that lowers the score most with what is offered for it, the same as ours has, and has as many forward passes
+as ours took; when they are used up, the rest follows in the order of the last scores. *Random* exchanges cells in random
+order, each with a random offer, five times. Sentences and wines are the same with words and columns. Results are appended
+to a file, so that it goes on where it was stopped.
 """
 
 from __future__ import annotations
@@ -121,11 +121,11 @@ class Play:
 
 
 def compare(
-    encoder: cocoax.Encoder, item: Any, target: cocoax.Target, donors: Any, seed: int, **options: Any
+    encoder: cocoax.Encoder, item: Any, target: cocoax.Target, distractors: Any, seed: int, **options: Any
 ) -> dict[str, Any]:
     """Return a record of one input."""
     try:
-        found = cocoax.counterfactual(encoder, item, target, donors, seed=seed, **options)
+        found = cocoax.counterfactual(encoder, item, target, distractors, seed=seed, **options)
     except ValueError as error:
         return {"flipped": False, "why": str(error)}
     exchange = found[0].exchange

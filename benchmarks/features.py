@@ -119,7 +119,7 @@ class Case:
 
 
 class Photos:
-    """ImageNet photos, one of each class. Parts have none in common, nor with those that serve as foils and donors."""
+    """ImageNet photos, one of each class. Parts have none in common, nor with those that serve as foils and distractors."""
 
     def __init__(self, encoder: cocoax.Encoder, folder: Path, part: str) -> None:
         self.encoder = encoder

@@ -332,7 +332,7 @@ def _plain_calls() -> Iterator[Call]:
         encoder="encoder",
         explicand="picture",
         target=_difference(),
-        donors="pictures",
+        distractors="pictures",
         count=1,
         calls=30,
         seed=0,

@@ -153,7 +153,7 @@ def planted(arguments: argparse.Namespace) -> dict[str, Any]:
 
 
 def _on_square(values: np.ndarray, corner: np.ndarray) -> bool:
-    """Return whether the middle of the hottest cell lies on the square, or within half a cell of it."""
+    """Return whether the middle of the strongest cell lies on the square, or within half a cell of it."""
     side = 32 / values.shape[0]
     row, column = np.unravel_index(int(values.argmax()), values.shape)
     middle = (np.array([row, column]) + 0.5) * side

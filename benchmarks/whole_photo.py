@@ -8,7 +8,7 @@ whole     all of it at its own proportions, with as many pixels as the square
 views     overlapping squares from end to end, whose maps are joined; all of them together have as many samples as the others
 
 Each photo is asked about rather than the others, by its caption. Found: it is the photo with the highest mean heat.
-Pointing: the hottest pixel lies on it. What is not seen is not found. With --samples 0, instead of maps there are the exact
+Pointing: the strongest pixel lies on it. What is not seen is not found. With --samples 0, instead of maps there are the exact
 Shapley values of the photos, each of them kept or blurred, which need ten calls of the encoder and leave nothing to chance.
 Results are kept picture by picture; the same command goes on.
 """

@@ -97,7 +97,7 @@ def test_as_module__label_free_with_its_explicand(encoder: cocoax.Encoder, simil
 
 
 def test_as_module__label_free_without_its_explicand(encoder: cocoax.Encoder) -> None:
-    with pytest.raises(ValueError, match="compares with the explicand; pass explicand="):
+    with pytest.raises(ValueError, match="compares with the input; pass explicand="):
         representation_similarity().as_module(encoder)
 
 

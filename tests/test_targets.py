@@ -315,7 +315,7 @@ def test_score__zero_representation_is_fine_otherwise(similarity: Similarity) ->
 @every_similarity
 def test_score__without_the_explicand_it_needs(similarity: Similarity) -> None:
     for target in (representation_similarity(similarity), contrastive_similarity(reference(0, name="cats"), similarity)):
-        with pytest.raises(ValueError, match=r"The target 'itself.*' compares with the explicand; pass explicand="):
+        with pytest.raises(ValueError, match=r"The target 'itself.*' compares with the input; pass explicand="):
             target.score(draw(1, 2, 3))
 
 

@@ -1,7 +1,7 @@
 """Pictures of attributions: over the input, as bars, several beside each other.
 
-Maps are signed: red raises the score, blue lowers it, white makes no difference, and where grey the interval of two standard
-errors includes zero. Scales are centred at zero.
+Maps are signed: red raises the score, blue lowers it, white has no visible effect, and where grey the interval of two
+standard errors includes zero. Scales are centred at zero.
 """
 
 from __future__ import annotations

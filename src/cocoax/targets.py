@@ -70,7 +70,7 @@ class Target:
         check_kind("The weights of a target", weights, Mapping, "must be a dict from references to numbers")
         for reference, weight in weights.items():
             check_kind("A target", reference, (Reference, type(None)), _COMPARES)
-            check_finite(f"The weight of {getattr(reference, 'name', 'the explicand')!r} in a target", weight)
+            check_finite(f"The weight of {getattr(reference, 'name', 'the input')!r} in a target", weight)
         # What cancels is left out: it would cost a comparison and say nothing.
         kept = {reference: float(weight) for reference, weight in weights.items() if weight != 0}
         self.weights: Mapping[Reference | None, float] = MappingProxyType(kept or dict(weights))
@@ -193,7 +193,7 @@ class Target:
     def _own(self, explicand: Tensor | None) -> _Itself:
         if explicand is None:
             raise ValueError(
-                f"The target {self.name!r} compares with the explicand; pass explicand= (its representation here, the "
+                f"The target {self.name!r} compares with the input; pass explicand= (its representation here, the "
                 "input itself for as_module), or explain it with an attribution method, which knows its explicand."
             )
         return _Itself(explicand.detach().reshape(1, -1))
@@ -352,7 +352,7 @@ def score_all(targets: Sequence[Target], representations: Tensor, explicand: Ten
     if explicand is not None:
         check_kind("The explicand's representation", explicand, Tensor, "must be a tensor [d]")
         if (own := explicand.numel()) != representations.shape[1]:
-            raise ValueError(f"The explicand has {own} dimensions but the representations {representations.shape[1]}.")
+            raise ValueError(f"The input has {own} dimensions but the representations {representations.shape[1]}.")
     columns: dict[int, Tensor] = {}
     similarities: list[Similarity] = []  # not a dict: a similarity of a user's own may have no hash
     for target in targets:

@@ -150,10 +150,10 @@ def test_progress__until_the_answers_are_known() -> None:
     assert "error 10% of the signal</span>" in known
     assert "finished" in known
     not_reached = parts.progress_bar(Progress(1000, 1000, running=False, tolerance=0.1), 0.23)
-    assert "error 23% of the signal instead of 10%: more copies tell" in not_reached
+    assert "error 23% of the signal instead of 10%: take more copies" in not_reached
     stopped = parts.progress_bar(Progress(100, 300, running=False, tolerance=0.1), 0.23)
     assert "error 23% of the signal</span>" in stopped
-    assert "not within 10%: more copies tell" in parts.progress_bar(
+    assert "not within 10%: take more copies" in parts.progress_bar(
         Progress(9, 9, running=False, tolerance=0.1), float("inf")
     )
 

@@ -307,7 +307,7 @@ def test_known__a_run_ends_by_itself_and_goes_on_for_another_question(visit: Any
         page.wait_for_function("known => Number(document.querySelector('.cx-status b')?.innerText) > known", arg=known)
         finished(page)
         assert samples(page) == 240
-        assert "instead of 10%: more copies tell" in page.inner_text(".cx-status")
+        assert "instead of 10%: take more copies" in page.inner_text(".cx-status")
 
 
 def test_baseline__looks_at_the_photo_again(visit: Any, photo: Path) -> None:

@@ -90,9 +90,9 @@ def test_counterfactual__of_a_text(tmp_path: Path) -> None:
 
 
 def test_counterfactual__of_a_picture(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
-    (tmp_path / "donors").mkdir()
-    picture(1).save(tmp_path / "donors" / "other.png")
-    arguments = ("--like", image, "--unlike", str(tmp_path / "donors"), "--grid", "3")
+    (tmp_path / "distractors").mkdir()
+    picture(1).save(tmp_path / "distractors" / "other.png")
+    arguments = ("--like", image, "--unlike", str(tmp_path / "distractors"), "--grid", "3")
     result = invoke("counterfactual", image, *arguments, catch_exceptions=False)
     assert "of 9 cells makes it -" in result.output
     result = invoke("counterfactual", image, *arguments, "--gradient", "--smoothness", "0", catch_exceptions=False)
@@ -101,26 +101,26 @@ def test_counterfactual__of_a_picture(towers: cocoax.Encoder, image: str, tmp_pa
 
 def test_counterfactual__mistakes(complaint: Callable[..., str], towers: cocoax.Encoder, image: str) -> None:
     sentence = complaint("counterfactual", image, "--like", "a cat", "--unlike", "a dog")
-    assert sentence == "Which pictures give parts? Pass --donor with a file or a folder, or --unlike with one."
+    assert sentence == "Which pictures give parts? Pass --distractor with a file or a folder, or --unlike with one."
     sentence = complaint("counterfactual", "a dog", "--like", "the big red car", "--unlike", "a dog")
     assert "so there is nothing to flip: it is not above 0." in sentence
 
 
-def test_counterfactual__donors_of_other_proportions(towers: cocoax.Encoder, tmp_path: Path) -> None:
-    (tmp_path / "donors").mkdir()
+def test_counterfactual__distractors_of_other_proportions(towers: cocoax.Encoder, tmp_path: Path) -> None:
+    (tmp_path / "distractors").mkdir()
     picture(3).resize((60, 20)).save(tmp_path / "wide.png")
     for seed, size in ((1, (20, 60)), (2, (30, 30))):
-        picture(seed).resize(size).save(tmp_path / "donors" / f"{seed}.png")
-    wide, donors = str(tmp_path / "wide.png"), str(tmp_path / "donors")
-    arguments = ("counterfactual", wide, "--like", wide, "--unlike", donors)
+        picture(seed).resize(size).save(tmp_path / "distractors" / f"{seed}.png")
+    wide, distractors = str(tmp_path / "wide.png"), str(tmp_path / "distractors")
+    arguments = ("counterfactual", wide, "--like", wide, "--unlike", distractors)
     result = invoke(*arguments, catch_exceptions=False)
-    assert "Of donors with other proportions than the photo's, the centre gives parts." in result.stderr
+    assert "Of distractors with other proportions than the photo's, the centre gives parts." in result.stderr
     assert "of 48 cells makes it -" in result.stdout  # 4 x 12
     cropped = invoke(*arguments, "--crop", catch_exceptions=False)
     assert cropped.stderr == ""
     assert "of 49 cells makes it -" in cropped.stdout
     whole = towers.whole()
-    first, second = cut_alike(whole, list((tmp_path / "donors").iterdir()), Path(wide), whole.explicand(wide))
+    first, second = cut_alike(whole, list((tmp_path / "distractors").iterdir()), Path(wide), whole.explicand(wide))
     assert first.tensor.shape == second.tensor.shape == whole.explicand(wide).tensor.shape
 
 
@@ -189,7 +189,7 @@ def folders(tmp_path: Path) -> tuple[str, str]:
 
 def test_knows__folders(towers: cocoax.Encoder, folders: tuple[str, str], tmp_path: Path) -> None:
     output = knows(*folders, "--out", str(tmp_path / "knows.html"))
-    assert "The encoder tells these 12 'red' from the 12 of 'blue': AUC" in output
+    assert "The encoder separates these 12 'red' from the 12 of 'blue': AUC" in output
     assert "p = 0.01" in output
     assert "members  AUC" in output
     assert (tmp_path / "knows.html").is_file()
@@ -211,7 +211,7 @@ def test_knows__embeddings_need_no_encoder(tmp_path: Path) -> None:
     random = np.random.default_rng(0)
     np.save(tmp_path / "a.npy", random.normal(size=(20, 5)) + 1)
     np.save(tmp_path / "b.npy", random.normal(size=(20, 5)) - 1)
-    assert "The encoder tells these 20 'a'" in knows(str(tmp_path / "a.npy"), str(tmp_path / "b.npy"))
+    assert "The encoder separates these 20 'a'" in knows(str(tmp_path / "a.npy"), str(tmp_path / "b.npy"))
 
 
 def test_knows__captions(towers: cocoax.Encoder, folders: tuple[str, str]) -> None:

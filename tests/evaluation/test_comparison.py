@@ -140,7 +140,7 @@ def test_nothing_is_encoded_twice() -> None:
 def test_a_method_that_is_random_is_last(compared: MethodComparison) -> None:
     assert compared.ranking[-1] == "random"
     assert "random" not in compared.best
-    assert "cannot be told apart" in compared.summary or "is best on these 6 rows" in compared.summary
+    assert "do not differ significantly" in compared.summary or "is best on these 6 rows" in compared.summary
     encoder = cocoax.Encoder(SmallNet().eval(), name="small")
     sides = [encoder.reference(images(3, seed=seed)) for seed in (5, 6)]
     found = compare_methods(
@@ -168,7 +168,7 @@ def test_two_seeds_of_a_method_cannot_be_told_apart() -> None:
         assert set(found.names) == {"Rise 1", "Rise 2"}
         called += len(found.best) == 1
         if len(found.best) == 2:
-            assert f"{' and '.join(found.ranking)} cannot be told apart on these 6 rows." == found.summary
+            assert f"{' and '.join(found.ranking)} do not differ significantly on these 6 rows." == found.summary
     assert called <= 5
 
 
@@ -218,7 +218,7 @@ def test_baselines__each_method_has_its_own() -> None:
 def test_one_input__says_nothing_about_others() -> None:
     encoder, rows, target = table(1)
     found = compare_methods(encoder, rows[0], target, METHODS)
-    assert "cannot be told apart on this 1 row." in found.summary
+    assert "do not differ significantly on this 1 row." in found.summary
     assert "One input says nothing" in str(found)
     assert math.isnan(found.interval("shap")[1])
     assert found.to_dict()["rows"][0]["low"] is None

@@ -121,7 +121,7 @@ def test_mask_scores__relative_to_neutral_and_found() -> None:
 
 
 def test_mask_scores__tolerance_in_pixels_of_the_picture() -> None:
-    """The hottest pixel of the map is 2 of its pixels, 8 of the picture's, away from the mask."""
+    """The strongest pixel of the map is 2 of its pixels, 8 of the picture's, away from the mask."""
     mask = np.zeros((32, 32), bool)
     mask[:, :4] = True
     values = torch.zeros(8, 8)

@@ -49,7 +49,7 @@ def test_paired_difference__equals_scipys_paired_test() -> None:
 
 
 def test_intervals__bad_input() -> None:
-    with pytest.raises(ValueError, match=r"same explicands. Got 2 and 3"):
+    with pytest.raises(ValueError, match=r"same inputs. Got 2 and 3"):
         paired_difference([1, 2], [1, 2, 3])
     for wrong in ([], [[1.0, 2.0]]):
         with pytest.raises(ValueError, match="at least one value"):

@@ -75,7 +75,7 @@ def test_members__of_another_shape_or_no_integers(members: torch.Tensor) -> None
 
 @pytest.mark.parametrize("tensor", [torch.arange(5), torch.zeros(3, 2, 4, 4)])  # tokens, a video
 def test_members__needed_where_places_are_no_map_or_list(tensor: torch.Tensor) -> None:
-    with pytest.raises(ValueError, match=r"An explicand of shape \[.*\] needs 'feature_ids', the feature of each"):
+    with pytest.raises(ValueError, match=r"An input of shape \[.*\] needs 'feature_ids', the feature of each"):
         Explicand(tensor)
 
 

@@ -210,14 +210,14 @@ def test_explicand__large_picture_is_kept_small() -> None:
 
 def test_explicand__single_pixel() -> None:
     encoder = Encoder(SmallNet())
-    with pytest.raises(ValueError, match=r"The explicand has a single pixel; .* Pass a larger image"):
+    with pytest.raises(ValueError, match=r"The image has a single pixel; .* Pass a larger image"):
         encoder.explicand(torch.zeros(3, 1, 1))
     with pytest.raises(ValueError, match=r"1 x 1 pixels; at least 2 x 2 are needed"):
         encoder.explicand(np.zeros((1, 1, 3), dtype=np.uint8))
 
 
 def test_explicand__more_than_one() -> None:
-    with pytest.raises(ValueError, match=r"An explicand must be one image \[C, H, W\]\. Got shape \[2, 3, 8, 8\] instead"):
+    with pytest.raises(ValueError, match=r"An input must be one image \[C, H, W\]\. Got shape \[2, 3, 8, 8\] instead"):
         Encoder(SmallNet()).explicand(torch.zeros(2, 3, 8, 8))
 
 

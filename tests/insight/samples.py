@@ -26,10 +26,10 @@ def minimal(size: int = 2, emptied: float = 0.1, display: Display = PHOTO, score
 
 def counterfactual() -> Counterfactual:
     """Two exchanges of features that have names."""
-    own, donor = (
+    own, distractor = (
         Explicand(torch.full((3,), value), Names(("age", "height <b>", "$weight$")), torch.arange(3)) for value in (1.0, 2.0)
     )
-    exchange = FeatureExchange(Recordings(), own, [donor], lambda _: torch.ones(3))
+    exchange = FeatureExchange(Recordings(), own, [distractor], lambda _: torch.ones(3))
     choices = (np.array([1, 0, 0]), np.array([0, 1, 1]))
     flips = [Flip(tuple(exchange.changes(each)), -0.1, exchange.outcome(each), each, exchange) for each in choices]
     return Counterfactual(EVIL, 0.3, tuple(flips), 3, 50)

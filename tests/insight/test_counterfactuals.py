@@ -24,7 +24,7 @@ from tests.tiny import save_bert
 
 def test_pictures__flip_with_as_few_cells_as_any_exchange_of_this_arrangement() -> None:
     encoder, picture, other, target = pictures()
-    found = cocoax.counterfactual(encoder, picture, target, donors=[other], grid=3)
+    found = cocoax.counterfactual(encoder, picture, target, distractors=[other], grid=3)
     flip = found[0]
     assert found.score > 0 > flip.score
     made = flip.exchange.made(flip.choice[None])[0]
@@ -39,7 +39,7 @@ def test_pictures__flip_with_as_few_cells_as_any_exchange_of_this_arrangement() 
 
 def test_pictures__cells_come_from_where_it_says() -> None:
     encoder, picture, other, target = pictures()
-    flip = cocoax.counterfactual(encoder, picture, target, donors=[other], grid=4)[0]
+    flip = cocoax.counterfactual(encoder, picture, target, distractors=[other], grid=4)[0]
     made = flip.exchange.made(flip.choice[None])[0]
     changed = torch.zeros(16, 16, dtype=torch.bool)
     for change in flip.changes:
@@ -53,12 +53,12 @@ def test_pictures__cells_come_from_where_it_says() -> None:
     assert isinstance(flip.result, Image.Image)
 
 
-def test_pictures__segments_take_the_donors_pixels(tmp_path: Path) -> None:
+def test_pictures__segments_take_the_distractors_pixels(tmp_path: Path) -> None:
     encoder, picture, other, target = pictures()
     explicand = segmented(encoder, picture)
     labels = explicand.feature_ids
     assert labels is not None
-    found = cocoax.counterfactual(encoder, explicand, target, donors=[other], grid=8)
+    found = cocoax.counterfactual(encoder, explicand, target, distractors=[other], grid=8)
     flip = found[0]
     made = flip.exchange.made(flip.choice[None])[0]
     assert float(target.score(encoder.represent([made]))[0]) == pytest.approx(flip.score, abs=1e-6)
@@ -91,20 +91,20 @@ def test_pictures__segments_that_touch_are_one_finding() -> None:
         touch = [one, two] in pairs or [two, one] in pairs
         assert len(exchange.findings(choice)) == (1 if touch else 2)
     everything = exchange.findings(np.ones(count, int))
-    assert everything == [f"{' + '.join(exchange.names)}: its own → the same place of donor 1"]
+    assert everything == [f"{' + '.join(exchange.names)}: its own → the same place of distractor 1"]
 
 
-def test_rows__groups_of_columns_come_from_a_donor() -> None:
+def test_rows__groups_of_columns_come_from_a_distractor() -> None:
     encoder, row, others, target = table()
     groups = {"first": COLUMNS[:3], "second": COLUMNS[3:5]}
     explicand = encoder.explicand(row, groups)
-    found = cocoax.counterfactual(encoder, explicand, target, donors=others)
+    found = cocoax.counterfactual(encoder, explicand, target, distractors=others)
     members = [range(3), range(3, 5), [5], [6], [7]]
     flip = found[0]
     assert flip.score < 0
-    donors = np.stack([donor.tensor[0].numpy() for donor in flip.exchange.donors])  # type: ignore[attr-defined]
+    distractors = np.stack([distractor.tensor[0].numpy() for distractor in flip.exchange.distractors])  # type: ignore[attr-defined]
     for group, choice in zip(members, flip.choice.tolist(), strict=True):
-        own = row if choice == 0 else donors[choice - 1]
+        own = row if choice == 0 else distractors[choice - 1]
         np.testing.assert_allclose(found.result[0, list(group)].numpy(), own[list(group)], rtol=1e-6)
     assert {change.part for change in found.changes} <= {"first", "second", *COLUMNS[5:]}
 
@@ -113,7 +113,7 @@ def test_texts__sentences_are_deleted_or_replaced(tmp_path: Path) -> None:
     encoder = load_hf_text(str(save_bert(tmp_path / "bert"))).by("sentences")
     text, other = "The big red car. A house behind. The cat parked.", "A violin. The big house."
     target = cocoax.contrastive_corpus_similarity(encoder.reference([text]), encoder.reference([other]))
-    found = cocoax.counterfactual(encoder, text, target, donors=[other])
+    found = cocoax.counterfactual(encoder, text, target, distractors=[other])
     sentences = {"The big red car.", "A house behind.", "The cat parked."}
     assert {change.before for change in found.changes} <= sentences
     assert {change.after for change in found.changes} <= {"(deleted)", "A violin.", "The big house."}
@@ -122,20 +122,20 @@ def test_texts__sentences_are_deleted_or_replaced(tmp_path: Path) -> None:
 
 def test_flips__need_each_of_their_parts_or_say_that_this_was_not_tried() -> None:
     encoder, picture, other, target = pictures()
-    found = cocoax.counterfactual(encoder, picture, target, donors=[other], grid=4)
+    found = cocoax.counterfactual(encoder, picture, target, distractors=[other], grid=4)
     assert found[0].irreducible
     assert "not minimal" not in str(found)
     for part in np.flatnonzero(found[0].choice):
         lacking = found[0].choice.copy()
         lacking[part] = 0
         assert float(target.score(encoder.represent(found[0].exchange.made(lacking[None])))[0]) >= 0
-    untried = cocoax.counterfactual(encoder, picture, target, donors=[other], grid=4, calls=1)
+    untried = cocoax.counterfactual(encoder, picture, target, distractors=[other], grid=4, calls=1)
     assert untried[0].irreducible or "found, not minimal" in str(untried)
 
 
 def test_pictures__different_ones() -> None:
     encoder, picture, other, target = pictures()
-    found = cocoax.counterfactual(encoder, picture, target, donors=[other, images(1, seed=8)[0]], grid=4, count=3)
+    found = cocoax.counterfactual(encoder, picture, target, distractors=[other, images(1, seed=8)[0]], grid=4, count=3)
     sets = [frozenset(np.flatnonzero(flip.choice).tolist()) for flip in found.flips]
     assert len(set(sets)) == len(sets) >= 2
     assert not any(one < later for one in sets for later in sets)
@@ -146,18 +146,18 @@ def test_pictures__different_ones() -> None:
 
 def test_flips__the_smallest_is_the_first(monkeypatch: pytest.MonkeyPatch) -> None:
     encoder, picture, other, target = pictures()
-    (flip,) = cocoax.counterfactual(encoder, picture, target, donors=[other], grid=4).flips
+    (flip,) = cocoax.counterfactual(encoder, picture, target, distractors=[other], grid=4).flips
     longer = replace(flip, changes=flip.changes * 2)
     given = iter([longer, flip])
     monkeypatch.setattr(_ExchangeSearch, "smallest", lambda *_: next(given))
-    found = cocoax.counterfactual(encoder, picture, target, donors=[other], grid=4, count=2)
+    found = cocoax.counterfactual(encoder, picture, target, distractors=[other], grid=4, count=2)
     assert found.flips == (flip, longer)
     assert found.changes == flip.changes
 
 
 def test_rows__change_little_and_within_the_data() -> None:
     encoder, row, others, target = table()
-    found = cocoax.counterfactual(encoder, row, target, donors=others)
+    found = cocoax.counterfactual(encoder, row, target, distractors=others)
     new = found.result
     changed = np.flatnonzero(new != row)
     assert [change.part for change in found.changes] == [COLUMNS[column] for column in changed]
@@ -173,7 +173,7 @@ def test_rows__change_little_and_within_the_data() -> None:
 
 def test_rows__as_few_columns_as_brute_force_over_the_same_values() -> None:
     encoder, row, others, target = table()
-    found = cocoax.counterfactual(encoder, row, target, donors=others)
+    found = cocoax.counterfactual(encoder, row, target, distractors=others)
     values = np.linspace(others.min(0), others.max(0), 8)
     best = 9
     for size in range(1, len(found.changes)):
@@ -190,10 +190,10 @@ def test_rows__fixed_integer_and_categorical_columns() -> None:
     encoder, row, others, target = table()
     whole = others.copy()
     whole[:, 2] = np.where(whole[:, 2] < -1, -2.0, -0.5)
-    free = cocoax.counterfactual(encoder, row, target, donors=whole)
+    free = cocoax.counterfactual(encoder, row, target, distractors=whole)
     first = free.changes[0].part
     kept = cocoax.counterfactual(
-        encoder, row, target, donors=whole, fixed=[first], integer=["c1", "c4"], categorical="c2", count=2
+        encoder, row, target, distractors=whole, fixed=[first], integer=["c1", "c4"], categorical="c2", count=2
     )
     for flip in kept.flips:
         assert first not in [change.part for change in flip.changes]
@@ -202,12 +202,13 @@ def test_rows__fixed_integer_and_categorical_columns() -> None:
             assert flip.result[column] in (row[column], round(flip.result[column]))
 
 
-def test_rows__preprocessed_and_without_donors() -> None:
+def test_rows__preprocessed_and_without_distractors() -> None:
     encoder, row, others, target = table()
     assert cocoax.counterfactual(encoder, row, target)[0].score < 0  # within the background
     scaled = cocoax.TabularEncoder(encoder.module, columns=COLUMNS, preprocess=lambda each: each / 10, name="tenths")
     corpus, foil = scaled.reference([10 * row]), scaled.reference(10 * others)
-    found = cocoax.counterfactual(scaled, 10 * row, cocoax.contrastive_corpus_similarity(corpus, foil), donors=10 * others)
+    target = cocoax.contrastive_corpus_similarity(corpus, foil)
+    found = cocoax.counterfactual(scaled, 10 * row, target, distractors=10 * others)
     assert abs(found.result).max() > 4  # as it was given, not as it is prepared
     with pytest.raises(ValueError, match="Which values may columns take"):
         cocoax.counterfactual(scaled, 10 * row, cocoax.contrastive_corpus_similarity(corpus, foil))
@@ -223,7 +224,7 @@ def words(tmp_path: Path) -> tuple[Any, str, str, cocoax.Target]:
 
 def test_texts__words_deleted_or_replaced(words: tuple[Any, str, str, cocoax.Target]) -> None:
     encoder, text, other, target = words
-    found = cocoax.counterfactual(encoder, text, target, donors=[other])
+    found = cocoax.counterfactual(encoder, text, target, distractors=[other])
     assert float(target.score(encoder.represent([found.result]))[0]) == pytest.approx(found[0].score, abs=1e-5)
     assert found[0].score < 0
     new = set(found.result.split()) - set(text.split())
@@ -255,61 +256,61 @@ def test_texts__fewest_of_all_deletions(words: tuple[Any, str, str, cocoax.Targe
 
 def test_texts__fixed_words_stay(words: tuple[Any, str, str, cocoax.Target]) -> None:
     encoder, text, other, target = words
-    first = cocoax.counterfactual(encoder, text, target, donors=[other]).changes[0].before
-    found = cocoax.counterfactual(encoder, text, target, donors=[other], fixed=[first])
+    first = cocoax.counterfactual(encoder, text, target, distractors=[other]).changes[0].before
+    found = cocoax.counterfactual(encoder, text, target, distractors=[other], fixed=[first])
     assert first not in [change.before for change in found.changes]
     with pytest.raises(ValueError, match="There is no part 'tree' to be fixed; there are the, big, red"):
-        cocoax.counterfactual(encoder, text, target, donors=[other], fixed="tree")
+        cocoax.counterfactual(encoder, text, target, distractors=[other], fixed="tree")
 
 
 def test_a_kind_of_ones_own() -> None:
     encoder = recording_encoder()
     own, other = recordings(2)
     target = cocoax.contrastive_corpus_similarity(encoder.reference([own]), encoder.reference([other]))
-    found = cocoax.counterfactual(encoder, own, target, donors=[other])
+    found = cocoax.counterfactual(encoder, own, target, distractors=[other])
     assert found[0].score < 0
     assert float(target.score(encoder.encode([found.result]))[0]) == pytest.approx(found[0].score, abs=1e-6)
-    assert found.changes[0].after == "that of donor 1"
+    assert found.changes[0].after == "that of distractor 1"
     assert found.plot() is not None
-    with pytest.raises(ValueError, match=r"Donor 0: It has shape \[3, 6\] but the explicand \[3, 10\]"):
-        cocoax.counterfactual(encoder, own, target, donors=[other[:, :6].repeat(1, 1)])
+    with pytest.raises(ValueError, match=r"Distractor 0: It has shape \[3, 6\] but the input \[3, 10\]"):
+        cocoax.counterfactual(encoder, own, target, distractors=[other[:, :6].repeat(1, 1)])
 
 
 def test_nothing_to_flip() -> None:
     encoder, picture, other, target = pictures()
     with pytest.raises(ValueError, match=r"so there is nothing to flip: it is not above 0. Ask the opposite \(-target\)"):
-        cocoax.counterfactual(encoder, other, target, donors=[picture])
+        cocoax.counterfactual(encoder, other, target, distractors=[picture])
 
 
-def test_donors__of_another_kind_or_size() -> None:
+def test_distractors__of_another_kind_or_size() -> None:
     encoder, picture, other, target = pictures()
-    with pytest.raises(TypeError, match="Donor 1: An input must be a path"):
-        cocoax.counterfactual(encoder, picture, target, donors=[other, 3.5])
-    with pytest.raises(FileNotFoundError, match="Donor 0: No file at a cat"):
-        cocoax.counterfactual(encoder, picture, target, donors=["a cat"])
-    with pytest.raises(ValueError, match=r"Donor 0: It has shape \[3, 8, 8\] but the explicand \[3, 16, 16\]"):
-        cocoax.counterfactual(encoder, picture, target, donors=[other[:, :8, :8].clone()])
+    with pytest.raises(TypeError, match="Distractor 1: An input must be a path"):
+        cocoax.counterfactual(encoder, picture, target, distractors=[other, 3.5])
+    with pytest.raises(FileNotFoundError, match="Distractor 0: No file at a cat"):
+        cocoax.counterfactual(encoder, picture, target, distractors=["a cat"])
+    with pytest.raises(ValueError, match=r"Distractor 0: It has shape \[3, 8, 8\] but the input \[3, 16, 16\]"):
+        cocoax.counterfactual(encoder, picture, target, distractors=[other[:, :8, :8].clone()])
     rows, row, _, asked = table()
-    with pytest.raises(ValueError, match="Donor 0: A row of 'table' has 8 columns"):
-        cocoax.counterfactual(rows, row, asked, donors=[[1.0, 2.0]])
+    with pytest.raises(ValueError, match="Distractor 0: A row of 'table' has 8 columns"):
+        cocoax.counterfactual(rows, row, asked, distractors=[[1.0, 2.0]])
 
 
 def test_constraints__that_cannot_be_met() -> None:
     encoder, row, others, target = table()
     with pytest.raises(ValueError, match="No column may change: all are fixed"):
-        cocoax.counterfactual(encoder, row, target, donors=others, fixed=COLUMNS)
+        cocoax.counterfactual(encoder, row, target, distractors=others, fixed=COLUMNS)
     with pytest.raises(ValueError, match=r"No exchange flips the score .* the lowest is \+"):
-        cocoax.counterfactual(encoder, row, target, donors=[row, row + 0.01])
+        cocoax.counterfactual(encoder, row, target, distractors=[row, row + 0.01])
     assert float(target.score(encoder.represent(others)).min()) < 0
-    with pytest.raises(ValueError, match=r"No exchange flips the score .* the lowest is \+"):  # not what donors score
-        cocoax.counterfactual(encoder, row, target, donors=others, fixed=COLUMNS[:7])
+    with pytest.raises(ValueError, match=r"No exchange flips the score .* the lowest is \+"):  # not what distractors score
+        cocoax.counterfactual(encoder, row, target, distractors=others, fixed=COLUMNS[:7])
     with pytest.raises(ValueError, match="There is no column 'age'; there are c0, c1"):
-        cocoax.counterfactual(encoder, row, target, donors=others, integer=["age"])
+        cocoax.counterfactual(encoder, row, target, distractors=others, integer=["age"])
     with pytest.raises(TypeError, match=r"take fixed, integer, categorical. Got 'grid' instead"):
-        cocoax.counterfactual(encoder, row, target, donors=others, grid=4)
+        cocoax.counterfactual(encoder, row, target, distractors=others, grid=4)
 
 
-def test_pictures__without_donors() -> None:
+def test_pictures__without_distractors() -> None:
     encoder, picture, _, target = pictures()
-    with pytest.raises(ValueError, match="needs donors"):
+    with pytest.raises(ValueError, match="needs distractors"):
         cocoax.counterfactual(encoder, picture, target)

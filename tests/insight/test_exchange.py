@@ -55,13 +55,13 @@ def unimportant(explicand: Explicand) -> Tensor:
     return torch.zeros(9)
 
 
-def test_features__take_the_donors_elements() -> None:
+def test_features__take_the_distractors_elements() -> None:
     members = torch.tensor([-1, 0, 0, 1])
     own, one, two = (Explicand(torch.full((4,), value), Names(("a", "b")), members) for value in (1.0, 2.0, 3.0))
     exchange = FeatureExchange(KIND, own, [one, two], unimportant)
     made = exchange.made(np.array([[0, 0], [1, 0], [0, 2], [2, 1]]))
     assert [each.tolist() for each in made] == [[1, 1, 1, 1], [1, 2, 2, 1], [1, 1, 1, 3], [1, 3, 3, 2]]
-    assert exchange.changes(np.array([0, 2])) == [Change("b", "its own", "that of donor 2")]
+    assert exchange.changes(np.array([0, 2])) == [Change("b", "its own", "that of distractor 2")]
     assert [choice.tolist() for choice in exchange.same_offer_choices()] == [[1, 1], [2, 2]]
     assert FeatureExchange(KIND, own, [one], unimportant, fixed="a").offered.tolist() == [[False], [True]]
     with pytest.raises(ValueError, match="no part 'c'"):
@@ -107,22 +107,22 @@ def words(donors: list[Text], values: list[list[float]], fixed: tuple[str, ...] 
     return _WordExchange(
         cast(Texts, SimpleNamespace(prepare=lambda text: torch.tensor([len(text)]))),
         explicand(own),
-        [explicand(donor) for donor in donors],
+        [explicand(distractor) for distractor in distractors],
         lambda each: torch.tensor(given[str(each.text)]),
         fixed=fixed,
     )
 
 
 def test_words__deleted_and_replaced_by_those_that_lower_most() -> None:
-    donor = Text("big cat", ((0, 3), (4, 7)))
-    exchange = words([donor], [[-0.1, -0.5]])
+    distractor = Text("big cat", ((0, 3), (4, 7)))
+    exchange = words([distractor], [[-0.1, -0.5]])
     assert exchange.words == ["", "cat", "big"]
     assert exchange.outcome(np.array([0, 2, 1, 0])) == "a cat !"
     assert exchange.changes(np.array([0, 2, 1, 0])) == [Change("word 2", "red", "cat"), Change("word 3", "car", "(deleted)")]
     assert exchange.possible(np.array([[1, 1, 1, 1], [1, 1, 1, 0]])).tolist() == [False, True]
     assert exchange.made(np.array([[0, 0, 0, 0]]))[0].item() == len("a red car!")
-    assert words([donor], [[0.1, 0.5]]).words == [""]
-    assert not words([donor], [[-0.1, -0.5]], ("red",)).offered[1].any()
+    assert words([distractor], [[0.1, 0.5]]).words == [""]
+    assert not words([distractor], [[-0.1, -0.5]], ("red",)).offered[1].any()
     assert not words([Text("car", ((0, 3),))], [[-1.0]]).offered[2, 1]  # a word in its own place
 
 

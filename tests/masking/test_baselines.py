@@ -202,7 +202,7 @@ def test_fixed__the_image_itself() -> None:
 
 
 def test_fixed__wrong_shape() -> None:
-    with pytest.raises(ValueError, match=r"baseline has shape \[3, 8, 8\] but the explicand has \[3, 16, 16\]"):
+    with pytest.raises(ValueError, match=r"baseline has shape \[3, 8, 8\] but the input has \[3, 16, 16\]"):
         Fixed(images(1, 8, 8)[0])(images(1)[0])
 
 
@@ -279,7 +279,7 @@ def test_background__bad_values() -> None:
         cocoax.Background(ROWS / 0)
     with pytest.raises(ValueError, match=r"'draws' parameter must be at least 1"):
         cocoax.Background(ROWS, draws=0)
-    with pytest.raises(ValueError, match=r"The background holds samples of shape \[3\] but the explicand has shape \[1, 2\]"):
+    with pytest.raises(ValueError, match=r"The background holds samples of shape \[3\] but the input has shape \[1, 2\]"):
         cocoax.Background(ROWS)(torch.zeros(1, 2))
 
 

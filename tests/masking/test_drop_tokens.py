@@ -272,7 +272,7 @@ def test_explain__features_of_whole_patches_given(encoder: cocoax.Encoder) -> No
     assert result.features is not None
     assert result.features.shape == (2,)
     halves[:, 9:] = 1  # within a patch
-    with pytest.raises(ValueError, match="removes whole patches of 4 x 4 pixels, and features of this explicand cut through"):
+    with pytest.raises(ValueError, match="removes whole patches of 4 x 4 pixels, and features of this input cut through"):
         cocoax.Rise(samples=10, baseline=DropTokens()).explain(encoder, Explicand(picture(), feature_ids=halves), TARGET)
 
 

@@ -207,7 +207,7 @@ def test_ends__baseline_of_another_shape() -> None:
             return explicand.flatten()
 
     encoder = recording_encoder()
-    with pytest.raises(ValueError, match=r"Flat.* shape \[30\] .*explicand of shape \[3, 10\]"):
+    with pytest.raises(ValueError, match=r"Flat.* shape \[30\] .*input of shape \[3, 10\]"):
         MaskedEncoder(encoder, encoder.explicand(recordings(1)[0]), Flat())
 
 

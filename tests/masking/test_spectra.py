@@ -99,7 +99,7 @@ def test_resolve__another_sound(tmp_path: Path) -> None:
         baseline = resolve(other, kind)
         assert torch.equal(baseline.baseline_input(kind.explicand(tone(50))), torch.from_numpy(tone(100))[None])
     shorter = resolve(tone(100)[:900], kind)
-    with pytest.raises(ValueError, match=r"shape \[1, 900\] but the explicand has \[1, 1000\]"):
+    with pytest.raises(ValueError, match=r"shape \[1, 900\] but the input has \[1, 1000\]"):
         shorter.baseline_input(kind.explicand(tone(50)))
 
 

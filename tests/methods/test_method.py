@@ -226,7 +226,7 @@ def test_explain__no_targets(name: str, encoder: cocoax.Encoder) -> None:
 @every_method
 @pytest.mark.parametrize("nothing", [[], images(1)[:0]], ids=["list", "tensor"])
 def test_explain__no_explicands(name: str, nothing: Any, encoder: cocoax.Encoder, target: cocoax.Target) -> None:
-    with pytest.raises(ValueError, match="There are 0 explicands; pass at least one"):
+    with pytest.raises(ValueError, match="There are 0 inputs; pass at least one"):
         EVERY[name](0).explain(encoder, nothing, target)
 
 
@@ -308,7 +308,7 @@ def test_baseline__of_another_shape(name: str, encoder: cocoax.Encoder) -> None:
         "GradientShap": cocoax.GradientShap(baseline=images(1, 8, 8, channels=1)[0]),
         "Captum": cocoax.Captum("DeepLift", baseline=images(1, 8, 8, channels=1)[0]),
     }[name]
-    with pytest.raises(ValueError, match=r"baseline has shape \[1, 16, 16\] but the explicand has \[3, 16, 16\]"):
+    with pytest.raises(ValueError, match=r"baseline has shape \[1, 16, 16\] but the input has \[3, 16, 16\]"):
         made.explain(encoder, images(1)[0], cocoax.representation_similarity())
 
 

@@ -81,9 +81,9 @@ def test_explain__picture_is_kept_for_drawing(net: SmallNet) -> None:
 
 
 def test_run__no_explicands(encoder: cocoax.Encoder, target: cocoax.Target) -> None:
-    with pytest.raises(ValueError, match="0 explicands; pass at least one"):
+    with pytest.raises(ValueError, match="0 inputs; pass at least one"):
         METHODS["rise"].run(encoder, [])
-    with pytest.raises(ValueError, match="0 explicands; pass at least one"):
+    with pytest.raises(ValueError, match="0 inputs; pass at least one"):
         METHODS["rise"].explain(encoder, [], target)
 
 

@@ -1,4 +1,4 @@
-"""Regions: where a map is hottest, in words and numbers."""
+"""Regions: where a map is strongest, in words and numbers."""
 
 from __future__ import annotations
 
@@ -107,12 +107,12 @@ def test_top_regions__no_two_segments_have_one_name() -> None:
     assert len(set(segmented.region_names)) == 3
 
 
-def test_region__certain_or_not() -> None:
-    assert top_regions(attribution(spots((5, 5, 1.0)), error=0.3))[0].certain
+def test_region__within_noise_or_not() -> None:
+    assert not top_regions(attribution(spots((5, 5, 1.0)), error=0.3))[0].within_noise
     doubtful = top_regions(attribution(spots((5, 5, 1.0)), error=0.6))[0]
-    assert not doubtful.certain
-    assert "may be nothing" in str(doubtful)
-    assert Region("centre", 0.1, (0, 0, 1, 1), 0.2, None).certain
+    assert doubtful.within_noise
+    assert "within noise" in str(doubtful)
+    assert not Region("centre", 0.1, (0, 0, 1, 1), 0.2, None).within_noise
     assert str(Region("centre", 0.12, (0, 0, 1, 1), 0.2, 0.01)) == "centre, 12% of the picture: +0.2 ± 0.01"
 
 

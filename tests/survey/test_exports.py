@@ -35,7 +35,7 @@ def test_export_fiftyone__labels_by_the_names_of_files(index: Index, tmp_path: P
     labels = json.loads(export_fiftyone(survey, tmp_path / "labels.json").read_text())["labels"]
     assert labels["dawn/3"]["label"] == "dawn"
     assert labels["dawn/3"]["attributes"]["score"] == pytest.approx(float(survey.scores[3]))
-    assert labels["dawn/3"]["attributes"]["hottest_cell"] == list(np.unravel_index(int(survey.maps[3].argmax()), (4, 4)))
+    assert labels["dawn/3"]["attributes"]["strongest_cell"] == list(np.unravel_index(int(survey.maps[3].argmax()), (4, 4)))
     source = Path(index.manifest.source)  # FiftyOne goes through all files below a folder, and leaves out their endings
     assert set(labels) < {path.relative_to(source).with_suffix("").as_posix() for path in source.rglob("*.png")}
     assert len(labels) == 12

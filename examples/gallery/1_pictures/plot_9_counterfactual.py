@@ -13,6 +13,6 @@ encoder = cocoax.load("starter")
 cat, coffee = (encoder.text.reference([caption]) for caption in ("a cat", "a cup of coffee"))
 target = cocoax.contrastive_corpus_similarity(cat, coffee)
 
-flipped = cocoax.counterfactual(encoder, photo("cat"), target, donors=[photo("coffee")], grid=5)
+flipped = cocoax.counterfactual(encoder, photo("cat"), target, distractors=[photo("coffee")], grid=5)
 flipped.plot()
 print(flipped.summary)

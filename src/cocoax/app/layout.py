@@ -18,8 +18,8 @@ from cocoax.masking.baseline_presets import DEFAULT_PRESET
 SIDES = {"like": ("Looks like", "a cat"), "unlike": ("rather than", "a dog / a fox")}  # labels and examples
 FILES = {"png": "image/png", "svg": "image/svg+xml", "csv": "text/csv", "json": "application/json", "html": "text/html"}
 PROOF = (
-    "<h2>Is the map right?</h2><p class='cx-hint'>Put the hottest pixels back into a blurred photo, or take them out of the "
-    "photo, and see how fast the score rises or falls. This looks at the photo again and takes a few seconds.</p>"
+    "<h2>Is the map right?</h2><p class='cx-hint'>Put the strongest pixels back into a blurred photo, or take them out of "
+    "the photo, and see how fast the score rises or falls. This looks at the photo again and takes a few seconds.</p>"
 )
 
 

@@ -80,7 +80,7 @@ def progress_bar(progress: Progress, error: float | None, nothing: bool = False)
         left = "finished" if progress.samples >= progress.goal else "stopped"
         seen = f"<b>{progress.samples}</b> masked copies seen"
         if wanted and left == "finished" and not (error is not None and error <= wanted):
-            size += f"{' instead of' if size else 'not within'} {wanted:.0%}: more copies tell"
+            size += f"{' instead of' if size else 'not within'} {wanted:.0%}: take more copies"
     state = "running" if progress.running else left
     return (
         f'<div class="cx-progress {state}" role="progressbar" aria-label="masked copies seen" aria-valuemin="0" '
@@ -196,7 +196,7 @@ def _regions(answer: Answer) -> str:
     if not strongest:
         return ""
     rows = "".join(
-        f'<tr class="{"" if region.certain else "cx-doubt"}"><td>{escape(region.place)}</td>'
+        f'<tr class="{"cx-doubt" if region.within_noise else ""}"><td>{escape(region.place)}</td>'
         f"<td>{escape(region.percent)}</td><td>{number(region.value, region.standard_error)}</td></tr>"
         for region in strongest
     )

@@ -94,7 +94,7 @@ def find_counterfactual(
     given: InputArgument,
     like: Like,
     unlike: Unlike = None,
-    donor: Annotated[
+    distractor: Annotated[
         list[str] | None, ask_option("An input, or a folder of them, that gives parts; by default those of --unlike.")
     ] = None,
     count: Annotated[int, ask_option("How many different ones.", min=1)] = 1,
@@ -126,17 +126,17 @@ def find_counterfactual(
 
     draw_into_files()
     check_out(out, given, *like, *(unlike or []))
-    item, (likes, unlikes, donors) = open_input(given), open_sides(like, unlike, donor)
-    donors = donors or [each for each in unlikes if isinstance(each, str) == isinstance(item, str)]
+    item, (likes, unlikes, distractors) = open_input(given), open_sides(like, unlike, distractor)
+    distractors = distractors or [each for each in unlikes if isinstance(each, str) == isinstance(item, str)]
     loaded = load_configured([item], encoder, device, crop, baseline, seed)
     target = target_of(loaded, likes, unlikes)
     if gradient:
         show(gradient_counterfactual(loaded, item, target, smoothness=smoothness), out, as_json)
         return
-    if not donors and not isinstance(item, str):
-        raise ValueError("Which pictures give parts? Pass --donor with a file or a folder, or --unlike with one.")
+    if not distractors and not isinstance(item, str):
+        raise ValueError("Which pictures give parts? Pass --distractor with a file or a folder, or --unlike with one.")
     explicand = loaded.explicand(item, features_named(features))
-    giving: list[Any] = in_folders(loaded, donors)
+    giving: list[Any] = in_folders(loaded, distractors)
     options: dict[str, Any] = {"fixed": fixed} if fixed else {}
     if "grid" in exchange_type(loaded.inputs).options:
         options["grid"] = in_proportion(7, *explicand.tensor.shape[1:]) if grid is None else grid
@@ -145,20 +145,20 @@ def find_counterfactual(
 
 
 def cut_alike(
-    encoder: cocoax.Encoder, donors: Sequence[str | Path], photo: Path, explicand: cocoax.Explicand
+    encoder: cocoax.Encoder, distractors: Sequence[str | Path], photo: Path, explicand: cocoax.Explicand
 ) -> list[cocoax.Explicand]:
-    """Return donors whose cells have the size of the photo's: of those with other proportions, as much of the centre."""
+    """Return distractors whose cells have the size of the photo's: of those with other proportions, as much of the centre."""
     from PIL import ImageOps
 
     from cocoax.inputs.image import open_image
 
     size = open_image(photo).size
-    made = [encoder.explicand(donor) for donor in donors]
-    others = [number for number, donor in enumerate(made) if donor.tensor.shape != explicand.tensor.shape]
+    made = [encoder.explicand(distractor) for distractor in distractors]
+    others = [number for number, distractor in enumerate(made) if distractor.tensor.shape != explicand.tensor.shape]
     for number in others:
-        made[number] = encoder.explicand(ImageOps.fit(open_image(donors[number]), size))
+        made[number] = encoder.explicand(ImageOps.fit(open_image(distractors[number]), size))
     if others:
-        note("Of donors with other proportions than the photo's, the centre gives parts.")
+        note("Of distractors with other proportions than the photo's, the centre gives parts.")
     return made
 
 
@@ -217,7 +217,7 @@ def measure_separability(
     corpus: Annotated[
         str, typer.Argument(help="A folder of pictures, a file of texts (one a line) or of embeddings, or a caption.")
     ],
-    foil: Annotated[str, typer.Argument(help="What it should be told from, in the same ways.")],
+    foil: Annotated[str, typer.Argument(help="What it should be separated from, in the same ways.")],
     shown: Annotated[str | None, ask_option("Test captions with these: inputs that show the corpus.")] = None,
     others: Annotated[str | None, ask_option("Inputs that do not; without, --shown meets random captions.")] = None,
     encoder: EncoderOrDefault = None,
@@ -227,7 +227,7 @@ def measure_separability(
     out: Out = None,
     as_json: AsJson = False,
 ) -> None:
-    """Test whether the encoder tells a corpus from a foil: if it cannot, a map of the difference shows noise.
+    """Test whether the encoder separates a corpus from a foil: if not, a map of the difference shows noise.
 
     Examples:
         cocoax knows cats/ dogs/

@@ -32,7 +32,7 @@ COMMANDS = {
     "minimal": ("insight:find_minimal", "The least of an input that keeps its score."),
     "counterfactual": ("insight:find_counterfactual", "The smallest change of an input that flips its score."),
     "examples": ("insight:rank_examples", "Which members of a corpus matter to an input?"),
-    "knows": ("insight:measure_separability", "Can the encoder tell a corpus from a foil at all?"),
+    "knows": ("insight:measure_separability", "Does the encoder separate a corpus from a foil at all?"),
     "discover": ("insight:discover_corpora", "Find corpora in a data set: what the encoder itself puts together."),
     "compare-methods": ("insight:compare_methods", "Which attribution method should be believed on some inputs?"),
     "index": ("survey:build_index", "Explain every input of a data set once."),

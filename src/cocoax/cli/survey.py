@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 _WHERE = "Where it runs"
 _SUFFIXES = (".html", ".json", ".parquet")
-_USUAL = (".html", ".json")  # a Parquet file has the hottest cell of every input, for which all fields are read
+_USUAL = (".html", ".json")  # a Parquet file has the strongest cell of every input, for which all fields are read
 
 
 def build_index(

@@ -76,24 +76,24 @@ def show_demo(
     rows: list[tuple[str, ...]] = []
     cells: list[list[Cell]] = []
     for number, answer in enumerate(answers):
-        expected, hottest = QUADRANTS[number % 4], _hottest_quadrant(answer.attribution.relative)
-        mark = Text("yes", "green") if hottest == expected else Text(f"no, expected {expected}", "red")
-        rows.append((answer.name, f"{answer.score:+.3f}", expected, hottest))
-        cells.append([answer.name, f"{answer.score:+.3f}", hottest, mark])
+        expected, strongest = QUADRANTS[number % 4], _strongest_quadrant(answer.attribution.relative)
+        mark = Text("yes", "green") if strongest == expected else Text(f"no, expected {expected}", "red")
+        rows.append((answer.name, f"{answer.score:+.3f}", expected, strongest))
+        cells.append([answer.name, f"{answer.score:+.3f}", strongest, mark])
     panels = [panel_view(several) for several in (answers, portrait)]
     how = (
         f"{samples} masked copies were encoded once; every question below was answered from them. Red raises the similarity "
-        "that the title asks about, blue lowers it, white makes no difference, and grey is within noise. A score says how "
+        "that the title asks about, blue lowers it, white has no visible effect, and grey is within noise. A score says how "
         "similar the whole picture is, and may be negative where the heat is still in the right place."
     )
     known = "The encoder knows ImageNet's classes: rockets and helmets are among them, women are not, and it shows."
     files = [out / "collage.png", out / "astronaut.png", out / "report.html"]
     for file, view in zip(files, panels, strict=False):
         drawing.write(file, drawing.plot([view], options, interactive=False), options)
-    table = Table(("question", "score", "where it is", "hottest quadrant"), tuple(rows))
+    table = Table(("question", "score", "where it is", "strongest quadrant"), tuple(rows))
     views = [replace(panels[0], title="Four photos in one"), table, replace(panels[1], title="An astronaut", note=known)]
     write_text(files[-1], page("Cocoax demo: what makes this picture similar to that?", (how,), views))
-    print_table(("What makes the collage similar to …", "score", "hottest quadrant", "as expected"), cells)
+    print_table(("What makes the collage similar to …", "score", "strongest quadrant", "as expected"), cells)
     print_written(files)
 
 
@@ -124,7 +124,7 @@ def _portrait_questions() -> list[cocoax.Question]:
     ]
 
 
-def _hottest_quadrant(values: Tensor) -> str:
+def _strongest_quadrant(values: Tensor) -> str:
     """Return the quadrant of a map ``[H, W]`` with most of its heat: of values above half of the largest."""
     height, width = (side // 2 for side in values.shape)
     hot = values.clamp(min=0) * (values >= values.max() / 2)

@@ -113,9 +113,9 @@ class MethodComparison(Result):
         on = f"on {'this' if self.values['faithfulness'].shape[1] == 1 else 'these'} {self.inputs}"
         others = [name for name in self.ranking if name not in self.best]
         if not others:
-            return f"{_listed(self.ranking)} cannot be told apart {on}."
+            return f"{_listed(self.ranking)} do not differ significantly {on}."
         if len(self.best) > 1:
-            return f"{_listed(self.best)} are best {on} and cannot be told apart; {_listed(others)} scored lower."
+            return f"{_listed(self.best)} are best {on} and do not differ significantly; {_listed(others)} scored lower."
         first, second = self.ranking[:2]
         ahead = self.difference(first, second)
         return (

@@ -307,7 +307,7 @@ def ranks_of(attribution: Attribution | Tensor, explicand: Explicand) -> Tensor:
     if tuple(values.shape) != shape:
         features = f"{shape[0]} x {shape[1]} pixels" if len(shape) == 2 else f"{shape[0]} words or columns"
         raise ValueError(
-            f"The attribution has shape {list(values.shape)} but the explicand has {features}; "
+            f"The attribution has shape {list(values.shape)} but the input has {features}; "
             "they must be of the same input, preprocessed alike."
         )
     if not bool(torch.isfinite(values).all()):

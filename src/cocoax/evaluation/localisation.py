@@ -1,7 +1,7 @@
 """Localisation: does the heat of a map lie on the mask of a thing?
 
 - **found**: of all classes in the picture, the asked one has the highest mean heat;
-- **pointing game** (Zhang et al. 2018): the hottest pixel lies on the class, or within ``tolerance`` pixels of it;
+- **pointing game** (Zhang et al. 2018): the strongest pixel lies on the class, or within ``tolerance`` pixels of it;
 - **energy** (Wang et al. 2020): the share of the positive heat that lies on the class;
 - **IoU**: overlap of the class with the pixels above a threshold: the fixed one, a fraction of the map's peak, and the best
   there is for this map and mask, an upper bound that no threshold chosen in advance reaches.
@@ -30,7 +30,7 @@ class MaskScores:
         picture: the name of the picture.
         name: of the class.
         target: how the class was asked about.
-        found: whether it is the hottest class; ``None`` where the picture has no other class.
+        found: whether it is the strongest class; ``None`` where the picture has no other class.
         pointing: of the pointing game.
         energy: the share of the positive heat on the class.
         iou: at the fixed threshold.

@@ -60,7 +60,7 @@ def paired_difference(first: Sequence[float] | np.ndarray, second: Sequence[floa
     """
     a, b = _values(first), _values(second)
     if len(a) != len(b):
-        raise ValueError(f"Paired values must be of the same explicands. Got {len(a)} and {len(b)} instead.")
+        raise ValueError(f"Paired values must be of the same inputs. Got {len(a)} and {len(b)} instead.")
     return t_interval(a - b)
 
 

@@ -47,7 +47,7 @@ class Explicand(Displayed):
             return
         if feature_ids is None:
             raise ValueError(
-                f"An explicand of shape {list(whole)} needs 'feature_ids', the feature of each of its elements; only images "
+                f"An input of shape {list(whole)} needs 'feature_ids', the feature of each of its elements; only images "
                 "[C, H, W] and lists [C, m] have a feature at every place."
             )
         if (
@@ -72,7 +72,7 @@ class Explicand(Displayed):
                 )
             counts = torch.bincount(self.feature_ids.flatten() + 1)[1:]
             if len(counts) == 0:
-                raise ValueError("All 'feature_ids' of the explicand are -1, so that there is nothing to remove.")
+                raise ValueError("All 'feature_ids' of the input are -1, so that there is nothing to remove.")
             absent = (counts == 0).nonzero()[:, 0].tolist()
             if absent:
                 raise ValueError(

@@ -329,7 +329,7 @@ def picture_of_tensor(tensor: Tensor) -> Tensor:
 Preprocess = Callable[[Image.Image], Tensor]
 Takes = Callable[[Sequence[tuple[int, ...]]], bool]
 _ENLARGED = 8  # times, from which on a picture has next to no detail
-_SQUEEZED = 2.5  # times as much across as down, or the other way round
+_SQUEEZED = 2.5  # times as much across as down, or as much down as across
 _LARGE = 20  # no network's preprocessing gives only numbers from 0 up to more than this
 
 
@@ -444,9 +444,9 @@ class Pictures(Inputs):
             return item
         tensor, image = self._read(item, self._seen)
         if tensor.ndim != 3:
-            raise ValueError(f"An explicand must be one image [C, H, W]. Got shape {list(tensor.shape)} instead.")
+            raise ValueError(f"An input must be one image [C, H, W]. Got shape {list(tensor.shape)} instead.")
         if tensor.shape[1] * tensor.shape[2] < 2:
-            raise ValueError("The explicand has a single pixel; there is nothing to compare. Pass a larger image.")
+            raise ValueError("The image has a single pixel; there is nothing to compare. Pass a larger image.")
         tensor = tensor.detach().to("cpu", torch.float32)
         whole = self.preprocess is None or self._seen is not None
         box_of = (lambda _size: WHOLE) if whole else getattr(self.preprocess, "box", None)

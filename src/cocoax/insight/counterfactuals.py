@@ -1,8 +1,8 @@
 """Counterfactuals: the smallest change of an input that flips the sign of a target.
 
-Parts are exchanged with donors, inputs that score lower (Goyal et al. 2019). The kind of input says what a part is and what
-exchanging it means; donors' parts are offered by how much they lower the score in short runs; every counterfactual that is
-returned was encoded.
+Parts are exchanged with distractors, inputs that score lower (Goyal et al. 2019). The kind of input says what a part is and
+what exchanging it means; distractors' parts are offered by how much they lower the score in short runs; every counterfactual
+that is returned was encoded.
 """
 
 from __future__ import annotations
@@ -173,21 +173,22 @@ def counterfactual(
     encoder: Encoder,
     explicand: Any,
     target: Askable,
-    donors: Any = (),
+    distractors: Any = (),
     *,
     count: int = 1,
     calls: int | None = None,
     seed: int = 0,
     **options: Any,
 ) -> Counterfactual:
-    """Find the smallest change of an input that flips the sign of a target, by exchanging parts with donors.
+    """Find the smallest change of an input that flips the sign of a target, by exchanging parts with distractors.
 
     Args:
         encoder: what encodes.
         explicand: the input; its score must be above 0.
         target: what is asked; a contrastive one, whose sign says which side an input is on.
-        donors: inputs of the same kind that score lower, such as those of the foil. Pictures give cells, texts words (without
-            donors words are deleted), rows the range that columns may change in (by default that of the background).
+        distractors: inputs of the same kind that score lower, such as those of the foil. Pictures give cells, texts words
+            (without distractors words are deleted), rows the range that columns may change in (by default that of the
+            background).
         count: how many different ones; each does without the most effective part of those before it.
         calls: forward passes for each search; by default four for each part, and at least 60, and those that check the change
             without each of its parts.
@@ -202,7 +203,7 @@ def counterfactual(
         check_count("calls", calls, 1)
     search = _ExchangeSearch(encoder, encoder.explicand(explicand), check_targets(target, encoder)[0], seed)
     check_above(search.target.name, search.score)
-    exchange = search.exchange(donors, options)
+    exchange = search.exchange(distractors, options)
     offers = search.single_changes(exchange)
     flips: list[Flip] = []
     allowed: np.ndarray = np.array(exchange.offered.any(1))
@@ -217,7 +218,7 @@ def counterfactual(
     if not flips:
         raise ValueError(
             f"No exchange flips the score of {search.target.name!r}, which is {search.score:+.3f}: with everything exchanged "
-            f"that may be, the lowest is {search.lowest:+.3f}. Give donors that score lower, or fix fewer parts."
+            f"that may be, the lowest is {search.lowest:+.3f}. Give distractors that score lower, or fix fewer parts."
         )
     return Counterfactual(search.target.name, search.score, tuple(sorted(flips, key=len)), count, search.calls)
 
@@ -252,21 +253,21 @@ class _ExchangeSearch:
         grid = options.get("grid", _GRID)
         self.grid = (grid, grid) if isinstance(grid, int) else tuple(grid)
         options = {**options, "grid": self.grid} if "grid" in kind.options else options
-        none = donors is None or (isinstance(donors, list | tuple) and not donors)
-        items = [] if none else self.encoder.as_list(donors)
+        none = distractors is None or (isinstance(distractors, list | tuple) and not distractors)
+        items = [] if none else self.encoder.as_list(distractors)
         offered = []
         for index, item in enumerate(items):
-            with naming_input(index, "Donor"):
-                donor = self.encoder.explicand(item)
-                if kind.one_shape and donor.tensor.shape != self.explicand.tensor.shape:
-                    shapes = f"{list(donor.tensor.shape)} but the explicand {list(self.explicand.tensor.shape)}"
+            with naming_input(index, "Distractor"):
+                distractor = self.encoder.explicand(item)
+                if kind.one_shape and distractor.tensor.shape != self.explicand.tensor.shape:
+                    shapes = f"{list(distractor.tensor.shape)} but the input {list(self.explicand.tensor.shape)}"
                     raise ValueError(
                         f"It has shape {shapes}; parts are exchanged between inputs of one shape. Cut or resize them alike, "
                         "as the encoder's preprocess= can."
                     )
-                offered.append(donor)
+                offered.append(distractor)
         if offered:
-            scores = self.scores([donor.tensor for donor in offered])
+            scores = self.scores([distractor.tensor for distractor in offered])
             offered = [offered[index] for index in np.argsort(scores, kind="stable")]
         return kind(self.encoder.inputs, self.explicand, offered, self.importance, **options)
 
@@ -296,7 +297,7 @@ class _ExchangeSearch:
         scores = np.full(len(choices), self.score)
         if possible.any():
             scores[possible] = self.scores(exchange.made(choices[possible]))
-            self.lowest = min(self.lowest, float(scores.min()))  # of exchanges, not of donors
+            self.lowest = min(self.lowest, float(scores.min()))  # of exchanges, not of distractors
         return scores
 
     def smallest(self, exchange: Exchange, offers: np.ndarray, allowed: np.ndarray, calls: int | None) -> Flip | None:

@@ -1,7 +1,7 @@
-"""What parts of an input may be exchanged with those of donors, for counterfactuals: segments, words, columns, features.
+"""What parts of an input may be exchanged with those of distractors, for counterfactuals: segments, words, columns, features.
 
 An exchange has parts, and for each part offers: what may be put in its place. A choice is one number for each part: 0 leaves
-it, r takes offer r. Offers of one donor, such as all its cells in their places, have the same number in every part.
+it, r takes offer r. Offers of one distractor, such as all its cells in their places, have the same number in every part.
 :func:`exchange_type` gives the exchange of a kind of input.
 """
 
@@ -25,10 +25,10 @@ from cocoax.insight.subset_search import names_of, regions_of
 from cocoax.masking import grid_segments
 from cocoax.show import Bars, Effects, Paragraph, Photo, View
 
-# Offers are taken from the donors with the lowest scores.
-_PICTURE_DONORS = 2
-_SHIFTS = 2  # of each donor, beside the donor in its place
-_TEXT_DONORS = 5
+# Offers are taken from the distractors with the lowest scores.
+_PICTURE_DISTRACTORS = 2
+_SHIFTS = 2  # of each distractor, beside the distractor in its place
+_TEXT_DISTRACTORS = 5
 _WORDS = 6  # offered in place of every word
 _VALUES = 8  # of a column of numbers, over its range
 _HALVINGS = 12  # of the change of a column, to find the smallest that still flips the score
@@ -56,7 +56,7 @@ class Exchange(ABC):
     Args:
         kind: the kind of input.
         explicand: the input.
-        donors: other inputs, those with the lowest scores first.
+        distractors: other inputs, those with the lowest scores first.
         importance: how much each part of an input raises the score, at the cost of encoder calls.
         options: those that a user gave, of :attr:`options`.
 
@@ -65,7 +65,7 @@ class Exchange(ABC):
         offered: whether a part has an offer, ``[parts, offers]``.
         noun: what one part is called.
         options: names of the options that the constructor takes.
-        one_shape: whether donors must have the shape of the explicand.
+        one_shape: whether distractors must have the shape of the explicand.
 
     """
 
@@ -77,7 +77,7 @@ class Exchange(ABC):
 
     @abstractmethod
     def __init__(
-        self, kind: Any, explicand: Explicand, donors: Sequence[Explicand], importance: Importance, **options: Any
+        self, kind: Any, explicand: Explicand, distractors: Sequence[Explicand], importance: Importance, **options: Any
     ) -> None: ...
 
     @abstractmethod
@@ -123,7 +123,7 @@ def _without(names: Sequence[str], fixed: Sequence[str], offered: np.ndarray) ->
 
 
 class FeatureExchange(Exchange):
-    """Features of inputs of one shape, each exchanged with the same feature of a donor: segments of a sound, say."""
+    """Features of inputs of one shape, each exchanged with the same feature of a distractor: segments of a sound, say."""
 
     noun = "feature"
 
@@ -131,46 +131,45 @@ class FeatureExchange(Exchange):
         self,
         kind: Inputs,
         explicand: Explicand,
-        donors: Sequence[Explicand],
+        distractors: Sequence[Explicand],
         importance: Importance,
         *,
         fixed: Sequence[str] = (),
     ) -> None:
-        self.explicand, self.donors = explicand, list(donors)
+        self.explicand, self.distractors = explicand, list(distractors)
         count = int(np.prod(explicand.shape))
         own = explicand.feature_ids
         self.labels = torch.arange(count).view(explicand.shape) if own is None else own
         self.names = explicand.names or tuple(f"feature {number + 1}" for number in range(count))
-        self.offered = _without(self.names, fixed, np.ones((count, len(donors)), bool))
+        self.offered = _without(self.names, fixed, np.ones((count, len(distractors)), bool))
 
     def made(self, choices: np.ndarray) -> list[Tensor]:
-        """Return tensors with some features from donors."""
-        donors = [donor.tensor for donor in self.donors]
-        return [_exchanged(self.explicand.tensor, donors, self.labels, choice) for choice in choices]
+        """Return tensors with some features from distractors."""
+        distractors = [distractor.tensor for distractor in self.distractors]
+        return [_exchanged(self.explicand.tensor, distractors, self.labels, choice) for choice in choices]
 
     def outcome(self, choice: np.ndarray) -> Any:
         """Return the tensor."""
         return self.made(choice[None])[0]
 
     def changes(self, choice: np.ndarray) -> list[Change]:
-        """Return which feature comes from which donor."""
-        return [
-            Change(self.names[part], "its own", f"that of donor {choice[part]}") for part in np.flatnonzero(choice).tolist()
-        ]
+        """Return which feature comes from which distractor."""
+        parts = np.flatnonzero(choice).tolist()
+        return [Change(self.names[part], "its own", f"that of distractor {choice[part]}") for part in parts]
 
     def views(self, choice: np.ndarray, titles: Sequence[str]) -> list[View]:
         """Return which features were exchanged."""
         chosen = torch.from_numpy(choice > 0).view(self.explicand.shape)
-        donor = self.donors[int(choice.max()) - 1]
-        shown = ((self.explicand, None), (donor, chosen), (self.explicand, ~chosen))
+        distractor = self.distractors[int(choice.max()) - 1]
+        shown = ((self.explicand, None), (distractor, chosen), (self.explicand, ~chosen))
         return [explicand.display.parts_view(mask, title) for title, (explicand, mask) in zip(titles, shown, strict=True)]
 
 
 class _PictureExchange(FeatureExchange):
     """Segments of a picture, or cells of a grid, each exchanged with pixels of a donor.
 
-    A donor is laid over the picture as it is, and shifted so that what lowers the score in the donor lies over what raises it
-    in the picture; the importance of the parts of both says where that is. Shifts are whole cells of ``grid``.
+    A distractor is laid over the picture as it is, and shifted so that what lowers the score in the distractor lies over what
+    raises it in the picture; the importance of the parts of both says where that is. Shifts are whole cells of ``grid``.
     """
 
     options = ("grid",)
@@ -179,14 +178,14 @@ class _PictureExchange(FeatureExchange):
         self,
         kind: Inputs,
         explicand: Explicand,
-        donors: Sequence[Explicand],
+        distractors: Sequence[Explicand],
         importance: Importance,
         *,
         grid: tuple[int, int],
     ) -> None:
-        if not donors:
-            raise ValueError("A counterfactual of a picture needs donors, pictures whose parts it may take; pass donors=.")
-        self.explicand, self.donors, self.grid = explicand, list(donors[:_PICTURE_DONORS]), grid
+        if not distractors:
+            raise ValueError("A counterfactual of a picture takes parts of other pictures; pass distractors=.")
+        self.explicand, self.distractors, self.grid = explicand, list(distractors[:_PICTURE_DISTRACTORS]), grid
         size = tuple(explicand.tensor.shape[1:])
         self.noun = "cell" if explicand.feature_ids is None else "segment"
         self.labels = grid_segments(size[0], size[1], grid) if explicand.feature_ids is None else explicand.feature_ids
@@ -194,15 +193,15 @@ class _PictureExchange(FeatureExchange):
         own = _per_cell(explicand, importance(explicand), grid)
         self.sources = [
             _Source(number, shift, *_shifted_pixels(size, grid, shift))
-            for number, donor in enumerate(self.donors)
-            for shift in _best_shifts(own, _per_cell(donor, importance(donor), grid))
+            for number, distractor in enumerate(self.distractors)
+            for shift in _best_shifts(own, _per_cell(distractor, importance(distractor), grid))
         ]
         bare = [self.labels[~source.inside & (self.labels >= 0)] for source in self.sources]
         self.offered = np.stack([torch.bincount(each, minlength=len(self.names)).numpy() == 0 for each in bare], axis=1)
 
-    def _with(self, choice: np.ndarray, own: Tensor, donors: Sequence[Tensor]) -> Tensor:
-        """Return a picture ``[C, H, W]`` with parts of donors."""
-        shifted = [donors[source.donor].flatten(1)[:, source.pixels] for source in self.sources]
+    def _with(self, choice: np.ndarray, own: Tensor, distractors: Sequence[Tensor]) -> Tensor:
+        """Return a picture ``[C, H, W]`` with parts of distractors."""
+        shifted = [distractors[source.distractor].flatten(1)[:, source.pixels] for source in self.sources]
         return _exchanged(own, shifted, self.labels, choice)
 
     def made(self, choices: np.ndarray) -> list[Tensor]:
@@ -211,18 +210,18 @@ class _PictureExchange(FeatureExchange):
 
     def outcome(self, choice: np.ndarray) -> Image.Image:
         """Return what the encoder sees of the picture, with the parts exchanged."""
-        seen, *donors = (_seen(explicand).permute(2, 0, 1) for explicand in (self.explicand, *self.donors))
-        return Image.fromarray(self._with(choice, seen, donors).permute(1, 2, 0).contiguous().numpy())
+        seen, *distractors = (_seen(explicand).permute(2, 0, 1) for explicand in (self.explicand, *self.distractors))
+        return Image.fromarray(self._with(choice, seen, distractors).permute(1, 2, 0).contiguous().numpy())
 
     def changes(self, choice: np.ndarray) -> list[Change]:
         changes = []
         for part in np.flatnonzero(choice).tolist():
-            donor, (down, right), *_ = self.sources[choice[part] - 1]
+            distractor, (down, right), *_ = self.sources[choice[part] - 1]
             row, column = divmod(part, self.grid[1])
             place = f"row {row + down + 1}, column {column + right + 1}"
             if self.noun == "segment":
                 place = f"{down} rows down, {right} columns right" if down or right else "the same place"
-            changes.append(Change(self.names[part], "its own", f"{place} of donor {donor + 1}"))
+            changes.append(Change(self.names[part], "its own", f"{place} of distractor {distractor + 1}"))
         return changes
 
     def findings(self, choice: np.ndarray) -> list[str]:
@@ -237,16 +236,16 @@ class _PictureExchange(FeatureExchange):
         return [str(change) for change in found]
 
     def views(self, choice: np.ndarray, titles: Sequence[str]) -> list[View]:
-        """Return picture, the donor of most parts and result, with lines around what was exchanged."""
-        taken = [self.sources[number - 1].donor for number in choice.tolist() if number]
-        donor = max(sorted(set(taken)), key=taken.count, default=0)
+        """Return picture, the distractor of most parts and result, with lines around what was exchanged."""
+        taken = [self.sources[number - 1].distractor for number in choice.tolist() if number]
+        distractor = max(sorted(set(taken)), key=taken.count, default=0)
         chosen = torch.from_numpy(np.append(choice, 0))[self.labels]
         there = torch.zeros_like(chosen, dtype=torch.bool)
         for number, source in enumerate(self.sources, start=1):
-            if source.donor == donor:
+            if source.distractor == distractor:
                 there.view(-1)[source.pixels[chosen == number]] = True
         result = torch.from_numpy(np.array(self.outcome(choice)))
-        shown = ((_seen(self.explicand), chosen > 0), (_seen(self.donors[donor]), there), (result, chosen > 0))
+        shown = ((_seen(self.explicand), chosen > 0), (_seen(self.distractors[distractor]), there), (result, chosen > 0))
         return [
             Photo(picture.numpy(), marked=mask.numpy(), fade=False, title=title)
             for title, (picture, mask) in zip(titles, shown, strict=True)
@@ -254,9 +253,9 @@ class _PictureExchange(FeatureExchange):
 
 
 class _Source(NamedTuple):
-    """A donor, shifted by rows and columns of a grid: its pixel at each pixel of the picture, and whether there is one."""
+    """A distractor, shifted by rows and columns of a grid: its pixel at each pixel of the picture, if there is one."""
 
-    donor: int
+    distractor: int
     shift: tuple[int, int]
     pixels: Tensor  # [H, W], numbers of pixels row by row
     inside: Tensor  # [H, W]
@@ -301,7 +300,7 @@ def _per_cell(explicand: Explicand, importance: Tensor, grid: tuple[int, int]) -
 
 
 def _best_shifts(own: Tensor, theirs: Tensor) -> list[tuple[int, int]]:
-    """Return how many rows and columns to go down and right in a donor: none, and the shifts with the highest promise.
+    """Return how many rows and columns to go down and right in a distractor: none, and the shifts with the highest promise.
 
     The promise of a shift is Σ max(0, own)·max(0, -theirs) over the cells that then lie upon each other.
     """
@@ -330,7 +329,7 @@ def _seen(explicand: Explicand) -> Tensor:
 class _WordExchange(Exchange):
     """Words (or sentences), each of which may be deleted, or replaced by one of the donors' that lower the score most.
 
-    Without donors they are deleted only. ``fixed`` words stay. The text that comes out is tokenised and encoded.
+    Without distractors they are deleted only. ``fixed`` words stay. The text that comes out is tokenised and encoded.
     """
 
     noun = "word"
@@ -340,18 +339,18 @@ class _WordExchange(Exchange):
         self,
         kind: Texts,
         explicand: Explicand,
-        donors: Sequence[Explicand],
+        distractors: Sequence[Explicand],
         importance: Importance,
         *,
         fixed: Sequence[str] = (),
     ) -> None:
         if explicand.text is None or explicand.names is None or explicand.offsets is None:
-            raise ValueError("The explicand must be a text, not token ids; pass the string.")
+            raise ValueError("The input must be a text, not token ids; pass the string.")
         self.text, self.names, self.offsets = explicand.text, explicand.names, explicand.offsets
         self.prepare = kind.prepare
         lowered: dict[str, float] = {}
-        for donor in donors[:_TEXT_DONORS]:
-            for word, value in zip(donor.names or (), importance(donor).tolist(), strict=True):
+        for distractor in distractors[:_TEXT_DISTRACTORS]:
+            for word, value in zip(distractor.names or (), importance(distractor).tolist(), strict=True):
                 lowered[word] = min(value, lowered.get(word, 0.0))
         promising = sorted((word for word in lowered if lowered[word] < 0), key=lambda word: lowered[word])
         self.words = ["", *promising[:_WORDS]]  # nothing first: the word is deleted
@@ -397,15 +396,15 @@ class _ColumnExchange(Exchange):
         self,
         kind: Rows,
         explicand: Explicand,
-        donors: Sequence[Explicand],
+        distractors: Sequence[Explicand],
         importance: Importance,
         **options: str | Sequence[str],
     ) -> None:
-        rows = [_given(kind, donor) for donor in donors]
+        rows = [_given(kind, distractor) for distractor in distractors]
         if not rows and kind.preprocess is None and kind.background is not None:
             rows = list(kind.background.double().numpy())
         if not rows:
-            raise ValueError("Which values may columns take? Pass donors=rows, in whose range they may change.")
+            raise ValueError("Which values may columns take? Pass distractors=rows, in whose range they may change.")
         data = np.stack(rows).astype(float)
         self.row, self.names, self.prepare = _given(kind, explicand).astype(float), kind.columns, kind.prepare
         named = {option: [value] if isinstance(value, str) else list(value) for option, value in options.items()}
@@ -421,7 +420,7 @@ class _ColumnExchange(Exchange):
         if not self.offered.any():
             raise ValueError(
                 "No column may change: all are fixed, or the data hold no other value. Fix fewer columns, or "
-                "give other donors."
+                "give other distractors."
             )
 
     def _values(self, column: int, seen: np.ndarray) -> list[float]:

@@ -141,7 +141,7 @@ def gradient_counterfactual(
     if not encoder.inputs.continuous:
         raise ValueError(
             f"{encoder.name!r} takes {encoder.inputs.noun}s, which have no gradient; use "
-            "cocoax.counterfactual(..., donors=...)."
+            "cocoax.counterfactual(..., distractors=...)."
         )
     asked = check_targets(target, encoder)[0]
     asked.check_space(encoder.space)
@@ -199,7 +199,7 @@ def _descended(encoder: Encoder, tensor: Tensor, target: Any, how: tuple[float, 
         changed.requires_grad_()
         score = target.score(encoder(encoder.collate(changed[None])), own.to(encoder.device))[0]
         if not score.requires_grad:
-            raise ValueError(f"{encoder.name!r} has no gradient; use cocoax.counterfactual(..., donors=...).")
+            raise ValueError(f"{encoder.name!r} has no gradient; use cocoax.counterfactual(..., distractors=...).")
         if float(score.detach()) < 0:
             return changed.detach(), step
         (slope,) = torch.autograd.grad(score, changed)

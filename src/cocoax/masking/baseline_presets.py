@@ -20,7 +20,7 @@ from cocoax.masking.baselines import STRONG_BLUR, Baseline, Blur, Mean, Removal,
 from cocoax.masking.token_removals import DropTokens
 from cocoax.seeding import stream
 
-DONOR_PICTURES = 3  # other pictures that scores are averaged over
+MAX_OTHER_PICTURES = 3  # other pictures that scores are averaged over
 # docs/explanation/removals.md has how good their maps are.
 PRESETS: dict[str, Baseline] = {
     "blur": Blur(),
@@ -62,7 +62,7 @@ def presets_of(encoder: Encoder) -> dict[str, Removal]:
 def preset(name: str, inputs: Inputs, seed: int = 0) -> Any:
     """Return what a name, a picture's path or a folder of pictures stands for in place of removed parts.
 
-    Of a folder ``DONORS`` pictures are drawn. Raise if there is no such thing.
+    Of a folder ``MAX_OTHER_PICTURES`` pictures are drawn. Raise if there is no such thing.
     """
     plain = name.replace("-", " ").strip().lower()
     known = {**PRESETS, **TOKEN_PRESETS}
@@ -71,7 +71,7 @@ def preset(name: str, inputs: Inputs, seed: int = 0) -> Any:
     path = Path(name)
     if path.is_dir():
         files: Sequence[Path] = image_files(path)
-        chosen = stream(seed).choice(len(files), min(DONOR_PICTURES, len(files)), replace=False)
+        chosen = stream(seed).choice(len(files), min(MAX_OTHER_PICTURES, len(files)), replace=False)
         return OtherPictures(tuple(inputs.explicand(files[index]).tensor for index in sorted(chosen)))
     if path.is_file():
         return OtherPictures((inputs.explicand(path).tensor,))

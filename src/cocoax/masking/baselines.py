@@ -147,7 +147,7 @@ class Baseline(Removal):
         baseline = self(tensor).detach().to(tensor)
         if tuple(tensor.shape) not in (tuple(baseline.shape), tuple(baseline.shape[1:])) or len(baseline) == 0:
             raise ValueError(
-                f"{type(self).__name__} gave a baseline of shape {list(baseline.shape)} for an explicand of shape "
+                f"{type(self).__name__} gave a baseline of shape {list(baseline.shape)} for an input of shape "
                 f"{list(tensor.shape)}; it must have that shape, or be several of it."
             )
         # A blur of one colour is that colour but for rounding, and what differs by rounding is no feature to remove.
@@ -319,7 +319,7 @@ class Fixed(Baseline):
         image = stretched(self.image, explicand) if self.stretch else self.image
         if image.shape != explicand.shape:
             raise ValueError(
-                f"{self.subject} shape {list(image.shape)} but the explicand has {list(explicand.shape)}; "
+                f"{self.subject} shape {list(image.shape)} but the input has {list(explicand.shape)}; "
                 "they must be preprocessed alike."
             )
         return image.to(explicand)
@@ -405,7 +405,7 @@ class Background(Baseline):
         samples = stretched(samples, explicand) if self.stretch else samples
         if samples.shape[1:] != explicand.shape:
             raise ValueError(
-                f"The background holds samples of shape {list(self.rows.shape[1:])} but the explicand has shape "
+                f"The background holds samples of shape {list(self.rows.shape[1:])} but the input has shape "
                 f"{list(explicand.shape)}; they must be preprocessed alike, or be rows of the same table."
             )
         if self.draws is None:

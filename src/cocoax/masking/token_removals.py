@@ -218,6 +218,6 @@ def _check_whole(members: Tensor, height: int, width: int, rows: int, columns: i
         fits = bool((inside == inside[:, :1, :, :1]).all())
     if not fits:
         raise ValueError(
-            f"DropTokens removes whole patches of {height} x {width} pixels, and features of this explicand cut through "
+            f"DropTokens removes whole patches of {height} x {width} pixels, and features of this input cut through "
             "them; leave out its 'feature_ids', or make them of whole patches."
         )

@@ -205,7 +205,7 @@ def explicands_of(encoder: Encoder, inputs: Any, features: Any = None) -> list[E
         with naming_input(index):
             explicands.append(encoder.explicand(item, features))
     if not explicands:
-        raise ValueError("There are 0 explicands; pass at least one.")
+        raise ValueError("There are 0 inputs; pass at least one.")
     return explicands
 
 

@@ -165,7 +165,7 @@ class Answer(Result):
     def region_table(self) -> Table:
         """The regions that raise and lower the score most; ± is an upper bound on the standard error."""
         rows = tuple(
-            (effect, region.place, region.percent, region.change + ("" if region.certain else " (may be nothing)"))
+            (effect, region.place, region.percent, region.change + (" (within noise)" if region.within_noise else ""))
             for effect, regions in (("raises", self.regions), ("lowers", self.against))
             for region in regions
         )
@@ -200,7 +200,7 @@ class Answer(Result):
 
 
 def _plain_regions(regions: Sequence[Region]) -> list[dict[str, Any]]:
-    return [{**vars(region), "box": list(region.box), "certain": region.certain} for region in regions]
+    return [{**vars(region), "box": list(region.box), "within_noise": region.within_noise} for region in regions]
 
 
 def _rounded(values: Tensor | None) -> list[Any] | None:

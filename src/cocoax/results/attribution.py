@@ -157,7 +157,7 @@ class Attribution(Displayed, Result):
     def view(self) -> View:
         """Return what there is to see: a heat map, a coloured text, bars, or what its kind of input has."""
         effects = self.effects
-        legend = "Red raises the score, blue lowers it; white makes no difference."
+        legend = "Red raises the score, blue lowers it; white: no visible effect."
         if effects.uncertain().any():
             legend += f" {self.display.doubt}: within noise (the interval of two standard errors includes zero)."
         alt = "\n".join(self.most()) or "no part raises the score"

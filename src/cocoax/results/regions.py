@@ -38,9 +38,9 @@ class Region:
     standard_error: float | None
 
     @property
-    def certain(self) -> bool:
-        """Whether the value is more than two standard errors away from nothing."""
-        return self.standard_error is None or abs(self.value) > 2 * self.standard_error
+    def within_noise(self) -> bool:
+        """Whether the value lies within two standard errors of zero."""
+        return self.standard_error is not None and abs(self.value) <= 2 * self.standard_error
 
     @property
     def percent(self) -> str:
@@ -53,7 +53,7 @@ class Region:
         return f"{self.value:+.3g}" + ("" if self.standard_error is None else f" ± {self.standard_error:.2g}")
 
     def __str__(self) -> str:
-        doubt = "" if self.certain else ", which may be nothing"
+        doubt = ", within noise" if self.within_noise else ""
         return f"{self.place}, {self.percent} of the picture: {self.change}{doubt}"
 
 

@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from cocoax.survey.index import Index
 
 
-_OWN_COLUMNS = ("id", "place", "score", "standard_error", "map", "hottest_cell", "representation", "vector")
+_OWN_COLUMNS = ("id", "place", "score", "standard_error", "map", "strongest_cell", "representation", "vector")
 MANY = 5000  # maps that are all read for a mean map
 SOME = 256  # maps that the error of a mean over more is estimated from
 
@@ -258,9 +258,9 @@ class Survey(ResultList[RankedRow]):
             cell = np.unravel_index(int(self.maps[number].argmax()), self.maps[number].shape)
             parts = [float(values[number]) for values in self.score_parts.values()]
             known = [plain(values[row]) for values in self.index.columns.values()]
-            hottest = [int(at) for at in cell] if len(cell) > 1 else int(cell[0])
-            rows.append((self.index.ids[row], float(self.scores[number]), *parts, *known, hottest))
-        return Table(("id", "score", *self.score_parts, *map(beside, self.index.columns), "hottest_cell"), tuple(rows))
+            strongest = [int(at) for at in cell] if len(cell) > 1 else int(cell[0])
+            rows.append((self.index.ids[row], float(self.scores[number]), *parts, *known, strongest))
+        return Table(("id", "score", *self.score_parts, *map(beside, self.index.columns), "strongest_cell"), tuple(rows))
 
     def facts(self) -> dict[str, Any]:
         """Return the question, the spread of scores, the mean map, the highest and lowest."""

@@ -58,7 +58,7 @@ def export_fiftyone(survey: Survey, path: str | Path, label: str = "label") -> P
         name = Path(source).with_suffix("").as_posix()
         if name == source or name in labels:
             raise ValueError(f"FiftyOne finds pictures by different names of files without endings. Got {source!r}.")
-        attributes = {key: frame[key][row] for key in ("score", "hottest_cell")}
+        attributes = {key: frame[key][row] for key in ("score", "strongest_cell")}
         labels[name] = {
             "label": str(frame[label][row]) if label in frame else "",
             "attributes": {**attributes, "question": survey.question},
