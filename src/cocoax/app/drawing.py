@@ -66,7 +66,7 @@ def curve_views(measured: Sequence[tuple[str, list[dict[str, Curve]]]]) -> list[
             )
             title = f"{kind.capitalize()}: {name if len(name) <= 44 else name[:43].rstrip() + '…'}"
             alt = f"{kind} of {name}: {', '.join(line.label for line in lines)}"
-            charts.append(Curves(lines, f"% of pixels {what}, hottest first", "score", title=title, alt=alt))
+            charts.append(Curves(lines, f"% of pixels {what}, strongest first", "score", title=title, alt=alt))
     return charts
 
 
