@@ -134,7 +134,7 @@ def test_explicand__does_not_follow_what_happens_to_the_input_later() -> None:
 MEMBERS = torch.tensor([[0, 0, 1, 1], [-1, 2, 3, 3]])
 UNFIT: list[tuple[dict[str, Any], str]] = [
     ({"feature_ids": MEMBERS.where(MEMBERS < 3, 6)}, r"from 0 without gaps\. They go up to 6, but 3 does not occur"),
-    ({"feature_ids": MEMBERS * 0 - 1}, "All 'feature_ids' of the explicand are -1, so that there is nothing to remove"),
+    ({"feature_ids": MEMBERS * 0 - 1}, "All 'feature_ids' of the input are -1, so that there is nothing to remove"),
     ({"feature_ids": MEMBERS - 1}, "'feature_ids' are features from 0 on, and -1 for none. Got -2 too"),
     ({"display": Names(("a", "b"))}, "The display Names has 2 names for 4 features; 'names' must hold one for each"),
     ({"display": None}, "The display of an explicand must be a cocoax.inputs.Display. Got NoneType"),

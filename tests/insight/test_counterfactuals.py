@@ -312,5 +312,5 @@ def test_constraints__that_cannot_be_met() -> None:
 
 def test_pictures__without_distractors() -> None:
     encoder, picture, _, target = pictures()
-    with pytest.raises(ValueError, match="needs distractors"):
+    with pytest.raises(ValueError, match="pass distractors="):
         cocoax.counterfactual(encoder, picture, target)
