@@ -136,7 +136,7 @@ def estimates_of_a_known_game() -> list[float]:
     return [error for calls in (50, 100, 200) for error in our_trial(game, calls, 0).errors]
 
 
-def calls_needed(games: Iterable[Game], error: float, seeds: int = 5) -> Iterator[tuple[str, int, str, int | None]]:
+def calls_needed(games: Iterable[Game], error: float, seeds: int = 3) -> Iterator[tuple[str, int, str, int | None]]:
     """Return for each game how many calls our estimators need for a relative error: (game, features, estimator, calls).
 
     The error is the median over seeds and targets of the root mean square error of a map, relative to its size; None where

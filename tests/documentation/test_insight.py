@@ -11,6 +11,7 @@ import pytest
 import torch
 
 import cocoax
+from cocoax.questions import answers
 from tests.documentation.blocks import DOCS, run_blocks
 
 HOW_TO = DOCS / "how-to"
@@ -64,6 +65,9 @@ def test_choosing_a_method__page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch
     assert found.ranking[-1] == "RandomAttribution"
     assert "RandomAttribution" not in found.best
     assert (tmp_path / "methods" / "method-comparison.html").is_file()
+    text = " ".join((HOW_TO / "choosing-a-method.md").read_text(encoding="utf-8").split())
+    first, most = f"begins with {answers.MIN_COPIES} copies", f"after {answers.MAX_COPIES} at the latest"
+    assert f"{first} and stops at an error of {100 * answers.TOLERANCE:.0f} %, {most}" in text
 
 
 def test_counterfactuals__page(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
