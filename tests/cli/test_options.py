@@ -17,7 +17,7 @@ from cocoax.cli.main import COMMANDS, PAPER_COMMANDS
 from cocoax.cli.options import METHODS, check_pictures, configured, method_class, method_with, note_crop
 from cocoax.inputs.display import Picture
 from cocoax.masking import resolve
-from cocoax.masking.baseline_presets import PRESETS, OtherPictures
+from cocoax.masking.baseline_presets import PRESETS
 from tests.cli.support import invoke, picture, run_main
 from tests.paper.studies.tiny import write_checkpoint, write_folders
 from tests.sounds import listener
@@ -118,7 +118,7 @@ def test_seen__commands_agree_on_the_score(
 def test_seen__what_takes_the_place_of_removed_parts(towers: cocoax.Encoder, wide: str) -> None:
     assert resolve(None, configured(towers).inputs) == PRESETS["strong blur"]
     assert resolve(None, configured(towers, crop=True, baseline="mean-colour").inputs) == PRESETS["mean colour"]
-    assert isinstance(resolve(None, configured(towers, baseline=wide).inputs), OtherPictures)
+    assert isinstance(resolve(None, configured(towers, baseline=wide).inputs), cocoax.Several)
     run = cocoax.Rise(samples=10).run(configured(towers), wide)
     assert run.method.baseline == PRESETS["strong blur"]
     assert cocoax.Rise(samples=10, baseline=cocoax.Mean()).run(configured(towers), wide).method.baseline == cocoax.Mean()

@@ -10,7 +10,7 @@ from PIL import Image
 from torch.nn import functional as F
 
 import cocoax
-from cocoax.masking.baseline_presets import DEFAULT_PRESET, MAX_OTHER_PICTURES, PRESETS, OtherPictures, preset
+from cocoax.masking.baseline_presets import DEFAULT_PRESET, MAX_OTHER_PICTURES, PRESETS, preset
 from tests.conftest import SmallNet, images
 
 COLOURS = ("red", "green", "blue", "white", "black")
@@ -43,31 +43,33 @@ def test_names__each_takes_away_more_texture_than_a_blur() -> None:
 
 def test_folder__gives_a_few_of_its_pictures(encoder: cocoax.Encoder, folder: Path) -> None:
     donors = preset(str(folder), encoder.inputs, seed=1)
-    assert len(donors.pictures) == MAX_OTHER_PICTURES
+    assert len(donors.baselines) == MAX_OTHER_PICTURES
+    drawn = [one.image for one in donors.baselines]
     prepared = [encoder.explicand(folder / f"{colour}.png").tensor for colour in COLOURS]
-    assert all(any(torch.equal(one, other) for other in prepared) for one in donors.pictures)
+    assert all(any(torch.equal(one, other) for other in prepared) for one in drawn)
     again = preset(str(folder), encoder.inputs, seed=1)
-    assert all(torch.equal(one, other) for one, other in zip(donors.pictures, again.pictures, strict=True))
+    assert all(torch.equal(one, other) for one, other in zip(drawn, (one.image for one in again.baselines), strict=True))
     run = cocoax.Rise(samples=20, grid=3, baseline=donors).run(encoder, Image.new("RGB", (20, 20), "grey"))
     assert run.representations.shape == (20, MAX_OTHER_PICTURES, 8)
 
 
 def test_picture__alone(encoder: cocoax.Encoder, folder: Path) -> None:
-    (only,) = preset(str(folder / "red.png"), encoder.inputs).pictures
-    assert torch.equal(only, encoder.explicand(folder / "red.png").tensor)
+    (only,) = preset(str(folder / "red.png"), encoder.inputs).baselines
+    assert torch.equal(only.image, encoder.explicand(folder / "red.png").tensor)
 
 
 def test_other_pictures__are_stretched_over_the_explicand() -> None:
     small, wide = images(1, 8, 8)[0], images(1, 16, 24, seed=1)[0]
-    both = OtherPictures((small, wide))(wide)
+    both = cocoax.Several((cocoax.Fixed(small, stretch=True), cocoax.Fixed(wide, stretch=True)))(wide)
     assert torch.equal(both[1], wide)
     torch.testing.assert_close(both[0], F.interpolate(small[None], (16, 24), mode="bilinear")[0])
 
 
 def test_saved_run__knows_other_pictures(encoder: cocoax.Encoder, tmp_path: Path) -> None:
-    run = cocoax.Rise(samples=20, grid=3, baseline=OtherPictures((images(1)[0],))).run(encoder, images(1, seed=1)[0])
+    donor = cocoax.Several((cocoax.Fixed(images(1)[0], stretch=True),))
+    run = cocoax.Rise(samples=20, grid=3, baseline=donor).run(encoder, images(1, seed=1)[0])
     loaded = cocoax.Run.load(run.save(tmp_path / "run.safetensors"))
-    assert torch.equal(loaded.method.baseline.pictures[0], images(1)[0])
+    assert torch.equal(loaded.method.baseline.baselines[0].image, images(1)[0])
     assert len(loaded.extend(encoder, 10)) == 30
 
 

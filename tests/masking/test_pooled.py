@@ -27,7 +27,7 @@ def test_cells__means_of_full_masks(grid: int | tuple[int, int]) -> None:
     cells = PooledMasks(MASKS, grid)
     full = MASKS.full(slice(None)).double()
     assert len(cells) == 60
-    assert cells.shape == (rows, columns)
+    assert cells.map_shape == (rows, columns)
     torch.testing.assert_close(cells.cells, pooled(full, rows, columns), rtol=0, atol=1e-6)
 
 

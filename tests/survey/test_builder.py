@@ -20,7 +20,6 @@ from torch import Tensor, nn
 
 import cocoax
 from cocoax.cautions import Caution
-from cocoax.masking.baseline_presets import OtherPictures
 from cocoax.methods.field import feature_vectors, pooled
 from cocoax.methods.removal import RemovalMethod
 from cocoax.store import atomic_write, folder_lock
@@ -150,7 +149,7 @@ def test_build__another_view_is_refused(tmp_path: Path) -> None:
 
 def test_build__another_content_of_the_baseline_is_refused(folder: Path, tmp_path: Path) -> None:
     def method(value: float) -> cocoax.Rise:
-        return cocoax.Rise(samples=40, grid=4, baseline=OtherPictures((torch.full((3, 16, 16), value),)))
+        return cocoax.Rise(samples=40, grid=4, baseline=cocoax.Several((cocoax.Fixed(torch.full((3, 16, 16), value)),)))
 
     encoder, files = photos.encoder(), sorted(folder.rglob("*.png"))
     build(encoder, files[:2], tmp_path / "index", method(0.0))

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import torch
 from PIL import Image
-from torch import Tensor
 
 from cocoax.encoders import Encoder
 from cocoax.encoders.patches import patches_of
 from cocoax.inputs import Inputs
 from cocoax.inputs.image import image_files
-from cocoax.masking.baselines import STRONG_BLUR, Baseline, Blur, Mean, Removal, Several, stretched
+from cocoax.masking.baselines import STRONG_BLUR, Baseline, Blur, Fixed, Mean, Removal, Several
 from cocoax.masking.token_removals import DropTokens
 from cocoax.seeding import stream
 
@@ -32,23 +29,6 @@ TOKEN_PRESETS = {"drop tokens": DropTokens()}  # of a vision transformer
 DEFAULT_PRESET = "strong blur"  # what all take unless told otherwise
 
 
-@dataclass(frozen=True, eq=False)
-class OtherPictures(Baseline):
-    """Other pictures, each stretched over the explicand; scores are averaged over them.
-
-    Args:
-        pictures: made ready as the explicand is, ``[C, h, w]`` each.
-
-    """
-
-    made_for = "images"
-    pictures: tuple[Tensor, ...] = field(repr=False)
-
-    def __call__(self, explicand: Tensor) -> Tensor:
-        """Return all of them in the explicand's size, ``[K, C, H, W]``."""
-        return torch.stack([stretched(one.to(explicand), explicand) for one in self.pictures])
-
-
 def presets_of(encoder: Encoder) -> dict[str, Removal]:
     """Return what may be chosen by name with an encoder: tokens are dropped only where it has them."""
     noise = stream(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
@@ -60,9 +40,9 @@ def presets_of(encoder: Encoder) -> dict[str, Removal]:
 
 
 def preset(name: str, inputs: Inputs, seed: int = 0) -> Any:
-    """Return what a name, a picture's path or a folder of pictures stands for in place of removed parts.
+    """Return the baseline that a name, a picture's path or a folder of pictures stands for.
 
-    Of a folder ``MAX_OTHER_PICTURES`` pictures are drawn. Raise if there is no such thing.
+    Of a folder ``MAX_OTHER_PICTURES`` are drawn; pictures are stretched over the explicand. Raise if there is no such thing.
     """
     plain = name.replace("-", " ").strip().lower()
     known = {**PRESETS, **TOKEN_PRESETS}
@@ -72,8 +52,10 @@ def preset(name: str, inputs: Inputs, seed: int = 0) -> Any:
     if path.is_dir():
         files: Sequence[Path] = image_files(path)
         chosen = stream(seed).choice(len(files), min(MAX_OTHER_PICTURES, len(files)), replace=False)
-        return OtherPictures(tuple(inputs.explicand(files[index]).tensor for index in sorted(chosen)))
-    if path.is_file():
-        return OtherPictures((inputs.explicand(path).tensor,))
+        pictures = [files[index] for index in sorted(chosen)]
+    else:
+        pictures = [path] if path.is_file() else []
+    if pictures:
+        return Several(tuple(Fixed(inputs.explicand(picture).tensor, stretch=True) for picture in pictures))
     names = ", ".join(one.replace(" ", "-") for one in known)
     raise ValueError(f"Removed parts become one of {names}, a picture, or pictures of a folder. Got {name!r} instead.")

@@ -8,6 +8,7 @@ bilinear mask is again separable, over pairs of neighbouring cells.
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 
@@ -288,12 +289,38 @@ def averaging(side: int, cells: int) -> Tensor:
 _BITS_DESIGN = 2  # part of the stream; masks over pixels have another
 
 
-class BitMasks:
+class CellMasks(ABC):
+    """Masks of few cells, whose sums are plain matrix products; the sums have the shape ``map_shape``."""
+
+    map_shape: tuple[int, int]
+
+    @property
+    @abstractmethod
+    def cells(self) -> Tensor:
+        """How much of each cell a mask keeps, ``[n, *shape]``."""
+
+    def weighted_sum(self, weights: Tensor, groups: Tensor | None = None) -> Tensor:
+        """Return Σᵢ wᵢ mᵢ for every column of ``weights [n, k]``: ``[k, *map_shape]``; with ``groups [n]`` for each apart."""
+        if groups is None:
+            return self._summed(weights, self.cells)
+        members = [groups == group for group in range(int(groups.max()) + 1)]
+        return torch.stack([self._summed(weights[own], self.cells[own]) for own in members])
+
+    def weighted_sum_of_squares(self, weights: Tensor) -> Tensor:
+        """Return Σᵢ wᵢ mᵢ² for every column of ``weights [n, k]``: ``[k, *map_shape]``."""
+        return self._summed(weights, self.cells.square())
+
+    def _summed(self, weights: Tensor, cells: Tensor) -> Tensor:
+        return (weights.double().T @ cells.flatten(1)).view(-1, *self.map_shape)
+
+
+class BitMasks(CellMasks):
     """Masks over ``m`` features: ``bits [n, m]`` (uint8), each kept with probability ``keep``."""
 
     def __init__(self, bits: Tensor, keep: float) -> None:
         self.bits = bits
         self.keep = keep
+        self.map_shape = (1, bits.shape[1])
 
     @classmethod
     def draw(cls, features: int, keep: float, count: int, seed: int) -> BitMasks:
@@ -350,18 +377,6 @@ class BitMasks:
         """The bits as numbers, ``[n, m]``."""
         return self.bits.double()
 
-    def weighted_sum(self, weights: Tensor, groups: Tensor | None = None) -> Tensor:
-        """Return Σᵢ wᵢ mᵢ for every column of ``weights [n, k]``: ``[k, 1, m]``; ``[groups, k, 1, m]`` for groups apart."""
-        bits, weights = self.bits.double(), weights.double()
-        if groups is None:
-            return (weights.T @ bits)[:, None]
-        members = [groups == group for group in range(int(groups.max()) + 1)]
-        return torch.stack([(weights[mine].T @ bits[mine])[:, None] for mine in members])
-
-    def weighted_sum_of_squares(self, weights: Tensor) -> Tensor:
-        """Return Σᵢ wᵢ mᵢ², the same as Σᵢ wᵢ mᵢ."""
-        return self.weighted_sum(weights)
-
     @cached_property
     def controls(self) -> KernelControls:
         """Models of scores on the masks, minus their expectation."""
@@ -375,11 +390,10 @@ class BitMasks:
 # --- pooled -----------------------------------------------------------------------------------------------------------------
 
 
-class PooledMasks:
+class PooledMasks(CellMasks):
     """The means of grid masks over the cells of a grid: ``cells [n, rows, columns]``.
 
-    They offer the sums that :class:`cocoax.masking.GridMasks` offers, of means over cells instead of pixels; since all
-    estimates are linear in the masks, a map estimated from them is the map of the masks pooled to the cells.
+    Since all estimates are linear in the masks, a map estimated from them is the map of the masks pooled to the cells.
     """
 
     def __init__(self, masks: GridMasks, grid: int | tuple[int, int]) -> None:
@@ -388,6 +402,7 @@ class PooledMasks:
         self.keep = masks.keep
         self._masks = masks
         self._pool = averaging(geometry.height, rows), averaging(geometry.width, columns)
+        self.map_shape = len(self._pool[0]), len(self._pool[1])
         self._moment = tuple(moment @ pool.T for moment, pool in zip(geometry.pooled_moment, self._pool, strict=True))
 
     @cached_property
@@ -417,30 +432,10 @@ class PooledMasks:
 
     @cached_property
     def _firsts(self) -> PooledMasks:
-        return PooledMasks(self._masks.firsts, self.shape)
+        return PooledMasks(self._masks.firsts, self.map_shape)
 
     def __len__(self) -> int:
         return len(self._masks)
-
-    @property
-    def shape(self) -> tuple[int, int]:
-        """Rows and columns of cells."""
-        return len(self._pool[0]), len(self._pool[1])
-
-    @cached_property
-    def _flat(self) -> Tensor:
-        return self.cells.flatten(1)
-
-    def weighted_sum(self, weights: Tensor, groups: Tensor | None = None) -> Tensor:
-        """Return Σᵢ wᵢ mᵢ for every column of ``weights [n, k]``: ``[k, rows, columns]``, or for each group apart."""
-        if groups is None:
-            return (weights.double().T @ self._flat).view(-1, *self.shape)
-        members = [groups == group for group in range(int(groups.max()) + 1)]
-        return torch.stack([(weights[own].double().T @ self._flat[own]).view(-1, *self.shape) for own in members])
-
-    def weighted_sum_of_squares(self, weights: Tensor) -> Tensor:
-        """Return Σᵢ wᵢ mᵢ² for every column of ``weights [n, k]``: ``[k, rows, columns]``."""
-        return (weights.double().T @ self._flat.square()).view(-1, *self.shape)
 
     def coarse_covariance(self, coefficients: Tensor) -> Tensor:
         """Return Cov(u·b, m), exactly, for every column of ``coefficients [features, k]``: ``[k, rows, columns]``."""
