@@ -208,15 +208,8 @@ def test_sounds__options(options: dict[str, Any]) -> None:
         (([0.1, 0.2], RATE), TypeError, r"Samples must be an array or a tensor. Got list instead; write np.array"),
         (7, TypeError, "Inputs must be one sound or an iterable of them. Got int"),
         ((tone(50), "fast"), ValueError, "a rate of 'fast'; it must be a number of samples per second above 0"),
-        ((tone(50), 0), ValueError, "a rate of 0; it must be a number"),
-        ((tone(50), -1.0), ValueError, "a rate of -1.0; it must be a number"),
-        ((float("nan"), tone(50)), ValueError, "a rate of nan; it must be a number"),
-        ((tone(50), None), ValueError, "a rate of None; it must be a number"),
-        (np.zeros(0), ValueError, "has 0 samples"),
-        (np.zeros(1), ValueError, "has 1 samples"),
         (np.array(3.0), ValueError, r"must be numbers \[T\]"),
         (np.full(100, np.nan), ValueError, "100 samples that are not finite"),
-        (np.zeros((1000, 8)), ValueError, "has 8 channels; mix it down"),
         (np.zeros((2, 1000)), ValueError, r"\[2, 1000\] may be two sounds or two channels of one; write list\(samples\)"),
         (np.zeros((32, 32, 3), np.uint8), ValueError, r"Got uint8 \[32, 32, 3\] instead, which looks like pictures"),
         (torch.zeros(3, 32, 32), ValueError, r"Got torch.float32 \[3, 32, 32\] instead, which looks like pictures"),
@@ -258,11 +251,6 @@ def test_reference__skips_what_is_wrong(tmp_path: Path) -> None:
     with pytest.warns(UserWarning, match=r"1 input was skipped \(Input 1: .*b.wav is not a sound"):
         reference = listener().reference(tmp_path, on_error="skip")
     assert (reference.count, reference.name) == (1, tmp_path.name)
-
-
-def test_represent__too_long() -> None:
-    with pytest.raises(ValueError, match=r"lasts 2 s, longer than the 1.5 s .* give the encoder a larger longest="):
-        listener(longest=1.5).represent(tone(50, 2.0))
 
 
 def test_explicand__too_short_for_its_features() -> None:
