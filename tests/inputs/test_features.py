@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
@@ -15,6 +16,7 @@ from scipy import ndimage
 from torch import Tensor, nn
 
 import cocoax
+from cocoax.cautions import Caution
 from cocoax.encoders import inner_maps
 from cocoax.inputs import features
 from cocoax.inputs.features import Columns, Grid, LabelMap, MaskStack, Segments, SoundSegments
@@ -255,6 +257,20 @@ def test_methods__show_one_value_for_each_segment(encoder: cocoax.Encoder, metho
     assert answer.feature_ids is not None
     assert (answer.values.shape, answer.features.shape) == ((32, 32), (6,))
     torch.testing.assert_close(answer.values, answer.features[answer.feature_ids])
+
+
+@pytest.mark.parametrize(
+    ("picture", "nothing"),
+    [(Image.new("RGB", (60, 40), (200, 40, 40)), True), (photo(1, 5000, 20), False), (photo(2, 2, 2), False)],
+    ids=["one colour", "5000 x 20", "2 x 2"],
+)
+def test_rise__photos_with_hardly_any_segments(encoder: cocoax.Encoder, picture: Image.Image, nothing: bool) -> None:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", Caution)  # small pictures, narrow ones, and those that a blur does not change
+        answer = cocoax.Rise(samples=40).explain(encoder.whole(), picture, cocoax.representation_similarity())
+
+    assert bool(torch.isfinite(answer.relative).all())
+    assert float(answer.relative.abs().max()) < 1e-5 or not nothing
 
 
 def test_field__of_segments_answers_as_its_run(encoder: cocoax.Encoder, tmp_path: Path) -> None:

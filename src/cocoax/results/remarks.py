@@ -59,7 +59,10 @@ def about_crop(box: Box) -> str:
     seen = (box[2] - box[0]) * (box[3] - box[1])
     if seen >= _SEEN:
         return ""
-    return f"The encoder's preprocessing cuts out {seen:.0%} of the picture; the answer is about that part alone."
+    return (
+        f"The encoder's preprocessing cuts out {seen:.0%} of the picture, and the answer is about that part alone; "
+        "encoder.whole() takes in all of it."
+    )
 
 
 def about_caption(caption: str, score: float, letters: Tensor) -> str:
