@@ -3,11 +3,12 @@
     python benchmarks/features.py encode FOLDER --encoder starter --photos IMAGENET --count 100 --collages 40
     python benchmarks/features.py copies FOLDER --encoder starter --photos IMAGENET --count 30
     python benchmarks/features.py table FOLDER [--out docs/evidence/tables]
+    python benchmarks/features.py figure FOLDER
 
 Every way has the same number of encoder calls, so that a baseline of K pictures has a K-th of the masks. Photos are explained
 for a question of their own, and their maps judged by insertion and deletion, which put parts of the photo into another
 photo. Collages of four photos say how much of the heat lies on the one that was asked about. ``copies`` follows
-the error of maps up to 1000 masked copies.
+the error of maps up to 1000 masked copies. ``figure`` draws the maps of ten photos, by the default and as the paper has it.
 
 Encoders: ``starter`` (a class name rather than a hundred others), ``imgsim`` (AugNet, a ResNet-50 trained without labels, on
 pictures of 112 x 112; a photo's mirror image rather than fifty other photos), ``dinov2`` (DINOv2-S, the backbone of the
@@ -23,8 +24,9 @@ import csv
 import json
 import time
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
+from importlib.resources import files
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
@@ -42,10 +44,12 @@ from cocoax.evaluation.statistics import t_interval
 from cocoax.inputs import Features, LabelMap, Segments
 from cocoax.inputs.features import picture_seen
 from cocoax.inputs.image import image_files, open_image
-from cocoax.inputs.segmentation import segment
+from cocoax.inputs.segmentation import describe_superpixels, segment
 from cocoax.masking import Removal
 from cocoax.methods.rise import relative_error
 from cocoax.seeding import stream
+from cocoax.show import Gallery, View
+from cocoax.show.figure import plot
 from cocoax.targets import Target
 
 STEPS = 3  # of a curve
@@ -217,20 +221,40 @@ def _caption(path: Path) -> str:
 # --- ways -------------------------------------------------------------------------------------------------------------
 
 STRONG = cocoax.Blur(121, 20.0)
+SHARE = 0.77  # of the variance between segments, which 16 of them have in the median of other photos
 PHOTOS = "other photos"
 
 
-def slic(explicand: cocoax.Explicand) -> Features:
+def slic(encoder: cocoax.Encoder, explicand: cocoax.Explicand) -> Features:
     """Return plain superpixels."""
     from skimage.segmentation import slic as superpixels
 
     return LabelMap(superpixels(picture_seen(explicand).numpy(), 16, start_label=0))
 
 
-def by_colour(explicand: cocoax.Explicand) -> Features:
+def by_colour(encoder: cocoax.Encoder, explicand: cocoax.Explicand) -> Features:
     """Return segments that are merged by colour alone."""
     tree = segment(picture_seen(explicand))
     return LabelMap(tree.labels(tree.parts(16)))
+
+
+def by_variance(encoder: cocoax.Encoder, explicand: cocoax.Explicand) -> Features:
+    """Return as many segments, 8 to 40, as explain a fixed share of the variance of colours and feature maps."""
+    return Segments(next((count for count in range(8, 40) if explained(encoder, explicand, count) >= SHARE), 40))
+
+
+def explained(encoder: cocoax.Encoder, explicand: cocoax.Explicand, count: int) -> float:
+    """Return the share of the variance of superpixels' colours and feature maps that lies between segments."""
+    leaves, features = describe_superpixels(picture_seen(explicand), encoder.inner_maps(explicand.tensor))
+    areas = np.bincount(leaves.ravel()).astype(float)
+    tree = encoder.explicand(explicand, Segments(count)).tree
+    assert tree is not None
+    part_of = np.zeros(len(areas), int)
+    part_of[tree.leaves.numpy()] = tree.labels(tree.parts(count)).numpy()
+    members = np.eye(count)[part_of] * areas[:, None]
+    means = (members.T @ features) / members.sum(0)[:, None]
+    within, whole = (areas @ ((features - each) ** 2).sum(1) for each in (means[part_of], areas @ features / areas.sum()))
+    return float(1 - within / whole)
 
 
 @dataclass(frozen=True)
@@ -241,6 +265,18 @@ class Way:
     baseline: Removal | str = STRONG
     whole: bool = True
     method: Callable[..., cocoax.RemovalMethod] = cocoax.Rise
+    split: int = 0  # segments that it is refined to, after a third of the copies
+
+    def run(
+        self, encoder: cocoax.Encoder, explicand: cocoax.Explicand, targets: Sequence[Target], **options: Any
+    ) -> cocoax.Run:
+        """Return the run of ``samples`` masked copies."""
+        if not self.split:
+            return self.method(**options).run(encoder, explicand, progress=False)
+        first = options["samples"] // 3
+        run = self.method(**options | {"samples": first}).run(encoder, explicand, progress=False)
+        run.method = self.method(**options | {"samples": options["samples"] - first})
+        return run.refine(list(targets), count=self.split, encoder=encoder, progress=False)
 
     def removal(self, fillers: Tensor, seed: int) -> tuple[Removal, int]:
         """Return the baseline and how many pictures it has; ``fillers`` are other pictures ``[n, C, H, W]``."""
@@ -264,10 +300,12 @@ WAYS = {
     "grid": Way(7),
     "grid, mean colour": Way(7, cocoax.Mean()),
     "grid, blur, crop": Way(7, cocoax.Blur(), whole=False),
+    "segments by variance": Way(by_variance),
+    "8 segments, split to 16": Way(Segments(8), split=16),
     "SLIC": Way(slic),
     "colour": Way(by_colour),
 }
-FEW = ("segments 12", "segments 24", "SLIC", "colour")  # measured if asked for
+ASKED = ("segments 12", "segments 24", "segments by variance", "8 segments, split to 16", "SLIC", "colour")  # by --only
 
 
 def certain(answer: cocoax.Attribution) -> float:
@@ -286,16 +324,16 @@ def measured(
         for whole, plain in pictures.items()
     }
     for name, way in WAYS.items():
-        if name not in options.only if options.only else name in FEW:
+        if name not in options.only if options.only else name in ASKED:
             continue
         if isinstance(way.baseline, cocoax.DropTokens) and views[True].name != "dinov2":
             continue
         began = time.process_time()
         encoder, plain, filling = views[way.whole], pictures[way.whole], fillings[way.whole]
-        explicand = encoder.explicand(plain, way.features(plain) if callable(way.features) else way.features)
+        explicand = encoder.explicand(plain, way.features(encoder, plain) if callable(way.features) else way.features)
         removal, versions = way.removal(filling, case.number)
-        method = way.method(samples=options.calls // versions, seed=case.number, baseline=removal)
-        answers = method.run(encoder, explicand, progress=False).explain(list(case.targets))
+        choices = {"samples": options.calls // versions, "seed": case.number, "baseline": removal}
+        answers = way.run(encoder, explicand, case.targets, **choices).explain(list(case.targets))
         found: dict[str, Any] = {
             "error": float(np.median([relative_error(answer) for answer in answers])),
             "certain": float(np.mean([certain(answer) for answer in answers])),
@@ -378,6 +416,49 @@ def copies(options: argparse.Namespace) -> None:
         with path.open("a") as file:
             file.write("\n".join(lines) + "\n")
         print(options.encoder, "copies", number, flush=True)
+
+
+SHOWN = {  # the photos of the figure, which come with packages, and what is asked about them
+    "skimage": {
+        "astronaut": "an astronaut",
+        "chelsea": "a cat",
+        "coffee": "a cup of coffee",
+        "rocket": "a rocket",
+        "motorcycle_left": "a motorbike",
+        "camera": "a tripod",
+    },
+    "sklearn.datasets": {"china": "a palace", "flower": "a flower"},
+    "matplotlib": {"grace_hopper": "a military uniform"},
+}
+
+
+def figure(options: argparse.Namespace) -> None:
+    """Draw ten photos with the map of the paper's features above that of the default."""
+    encoder = cocoax.load("starter")
+    views = {True: encoder, False: encoder.cropped()}
+    asked = [(path, caption) for package, photos in SHOWN.items() for path, caption in _shipped(package, photos)]
+    asked.insert(1, (asked[0][0], "a flag"))
+    rows: dict[str, list[View]] = {"grid, blur, crop": [], DEFAULT: []}
+    for path, text in asked:
+        target = cocoax.similarity_to(encoder.text.reference([text]))
+        for name, row in rows.items():
+            way = WAYS[name]
+            method = way.method(samples=options.calls, baseline=way.baseline)
+            answer = method.explain(views[way.whole], path, target, features=way.features, progress=False)
+            row.append(replace(answer.view(), title=f"{text}: {name}"))
+        print(text, flush=True)
+    half = len(asked) // 2
+    tiles = [tile for start in (0, half) for row in rows.values() for tile in row[start : start + half]]
+    gallery = Gallery(tuple(tiles), columns=half, inches=2.4)
+    options.folder.mkdir(parents=True, exist_ok=True)
+    plot([gallery], interactive=False).savefig(options.folder / "features.jpg", dpi=110)
+
+
+def _shipped(package: str, photos: dict[str, str]) -> Iterator[tuple[Path, str]]:
+    """Yield the files of photos that a package comes with, and what is asked about them."""
+    root = Path(str(files(package)))
+    for name, text in photos.items():
+        yield next(path for path in sorted(root.rglob(f"{name}.*")) if path.suffix in (".png", ".jpg")), text
 
 
 def needed(record: dict[str, Any], wanted: float = 0.1) -> float:
@@ -467,7 +548,7 @@ def _cell(values: Sequence[float]) -> str:
 def main() -> None:
     """Read the command line."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("command", choices=("encode", "copies", "table"))
+    parser.add_argument("command", choices=("encode", "copies", "table", "figure"))
     parser.add_argument("folder", type=Path)
     parser.add_argument("--encoder", default="starter")
     parser.add_argument("--photos", type=Path)
@@ -479,7 +560,7 @@ def main() -> None:
     parser.add_argument("--only", nargs="*", default=())
     parser.add_argument("--out", type=Path, help="a folder for the tables as CSV")
     options = parser.parse_args()
-    {"encode": encode, "copies": copies, "table": table}[options.command](options)
+    {"encode": encode, "copies": copies, "table": table, "figure": figure}[options.command](options)
 
 
 if __name__ == "__main__":

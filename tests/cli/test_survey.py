@@ -104,9 +104,10 @@ def test_is_index__pictures_with_a_manifest_of_something_else(folder: Path) -> N
 
 def test_index__says_how_long_it_takes_and_what_is_cut_off(towers: None, folder: Path, tmp_path: Path) -> None:
     picture(5).resize((60, 20)).save(folder / "more" / "wide.png")
-    for options, cut in (["--crop"], True), (["--baseline", "mean-colour"], False):
+    for options, cut in (["--crop"], True), (["--baseline", "mean-colour", "--features", "segments"], False):
         index = ["--out", str(tmp_path / str(cut)), "--samples", "20", *options]
         done = runner.invoke(app, ["index", str(folder), *index], catch_exceptions=False)
         assert "7 images: about" in done.stderr
         assert ("Of each photo, the square in the centre is looked at" in done.stderr) is cut
-        assert Index.open(tmp_path / str(cut)).manifest.recipe.get("view") == (None if cut else "whole")
+        recipe = Index.open(tmp_path / str(cut)).manifest.recipe
+        assert (recipe.get("view"), recipe.get("features")) == ((None, None) if cut else ("whole", "Segments(count=16)"))

@@ -99,6 +99,16 @@ class MergeTree:
 
 def segment(picture: Tensor, maps: Sequence[Tensor] = ()) -> MergeTree:
     """Return the tree of merges of a picture ``[H, W, 3]`` (uint8), and of feature maps ``[d, h, w]`` of it."""
+    leaves, features = describe_superpixels(picture, maps)
+    merges = _merged(leaves, np.bincount(leaves.ravel()).astype(float), features)
+    height, width = picture.shape[:2]
+    rows = torch.arange(height) * leaves.shape[0] // height
+    columns = torch.arange(width) * leaves.shape[1] // width
+    return MergeTree(torch.from_numpy(leaves)[rows][:, columns], torch.from_numpy(merges))
+
+
+def describe_superpixels(picture: Tensor, maps: Sequence[Tensor]) -> tuple[np.ndarray, np.ndarray]:
+    """Return the superpixels of a picture, reduced if it is large, as labels ``[h, w]``, and features of each, ``[n, d]``."""
     height, width = picture.shape[:2]
     scale = min(1.0, (_AREA / (height * width)) ** 0.5)
     small = max(1, round(height * scale)), max(1, round(width * scale))
@@ -112,14 +122,7 @@ def segment(picture: Tensor, maps: Sequence[Tensor] = ()) -> MergeTree:
     for one in maps:
         resized = F.interpolate(_principal(one)[None], small, mode="bilinear", align_corners=False)[0]
         features.append(_means(resized.permute(1, 2, 0).numpy(), leaves, areas))
-    scaled = np.concatenate([_scaled(part, areas) for part in features], axis=1).round(_DECIMALS)
-    merges = _merged(leaves, areas, scaled)
-    whole = torch.from_numpy(leaves)
-    if scale < 1:
-        rows = torch.arange(height) * small[0] // height
-        columns = torch.arange(width) * small[1] // width
-        whole = whole[rows][:, columns]
-    return MergeTree(whole, torch.from_numpy(merges))
+    return leaves, np.concatenate([_scaled(part, areas) for part in features], axis=1).round(_DECIMALS)
 
 
 def _lab(image: np.ndarray) -> np.ndarray:
