@@ -107,7 +107,7 @@ def words(donors: list[Text], values: list[list[float]], fixed: tuple[str, ...] 
     return _WordExchange(
         cast(Texts, SimpleNamespace(prepare=lambda text: torch.tensor([len(text)]))),
         explicand(own),
-        [explicand(distractor) for distractor in distractors],
+        [explicand(distractor) for distractor in donors],
         lambda each: torch.tensor(given[str(each.text)]),
         fixed=fixed,
     )

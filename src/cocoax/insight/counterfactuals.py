@@ -243,8 +243,8 @@ class _ExchangeSearch:
         values: np.ndarray = scores.detach().double().numpy()
         return values
 
-    def exchange(self, donors: Any, options: dict[str, Any]) -> Exchange:
-        """Return the exchange with donors, those with the lowest scores first."""
+    def exchange(self, distractors: Any, options: dict[str, Any]) -> Exchange:
+        """Return the exchange with distractors, the lowest scores first."""
         kind = exchange_type(self.encoder.inputs, self.explicand)
         for name in options:
             if name not in kind.options:
