@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-import inspect
 import json
 import sys
 from collections.abc import Callable
 from importlib import import_module
-from inspect import signature
+from inspect import isfunction, signature
 from pathlib import Path
 
 import pytest
 
 import cocoax
 from cocoax.cli.main import COMMANDS, PAPER_COMMANDS
-from cocoax.cli.options import METHODS, check_pictures, configured, method_class, method_with, note_crop
+from cocoax.cli.options import (
+    METHODS,
+    Output,
+    Sides,
+    check_pictures,
+    configured,
+    method_class,
+    method_with,
+    note_crop,
+    with_option_groups,
+)
 from cocoax.inputs.display import Picture
 from cocoax.masking import resolve
 from cocoax.masking.baseline_presets import PRESETS
+from cocoax.show import PlotOptions
 from tests.cli.support import invoke, picture, run_main
 from tests.paper.studies.tiny import write_checkpoint, write_folders
 from tests.sounds import listener
@@ -186,7 +196,7 @@ def test_device__of_all_commands_that_run_a_network() -> None:
     for name, (place, _) in {**COMMANDS, **PAPER_COMMANDS}.items():
         module, function = place.split(":")
         command = getattr(import_module(f"cocoax.cli.{module}"), function)
-        taking |= {name} if callable(command) and "device" in inspect.signature(command).parameters else set()
+        taking |= {name} if isfunction(command) and "device" in signature(with_option_groups(command)).parameters else set()
     assert taking == {*COMMANDS, *PAPER_COMMANDS} - WITHOUT == set(ARGUMENTS)
 
 
@@ -215,25 +225,27 @@ def test_device__one_that_is_not_there_is_told(
     assert str(stopped.__cause__) == "No device is called 'gpu'; write 'cpu', 'cuda', 'cuda:1', 'mps' or 'auto'."
 
 
-def test_figure_options__hold_for_what_a_command_draws(tmp_path: Path) -> None:
-    from cocoax.cli.options import FIGURE_OPTIONS, with_figure_options
-    from cocoax.show import PlotOptions
+def test_option_groups__stand_one_by_one_and_figure_options_hold_for_what_is_drawn() -> None:
+    found: list[tuple[list[str], bool, PlotOptions]] = []
 
-    found: list[PlotOptions] = []
+    def command(name: str, sides: Sides, output: Output) -> None:
+        found.append((sides.names, output.as_json, PlotOptions.of({"dpi": 90} if name == "own" else {})))
 
-    def command(name: str, out: Path | None = None) -> None:
-        found.append(PlotOptions.of({"dpi": 90} if name == "own" else {}))
-
-    drawn = with_figure_options(command)
-    assert set(FIGURE_OPTIONS) < set(signature(drawn).parameters)
-    drawn("a", style="paper", width="double", dpi=None)
-    drawn("own", dpi=200.0, width="4.5")
-    drawn("b")
-    assert [(each.style, each.inches, each.resolution) for each in found] == [
-        ("paper", 7.2, 300),
-        ("screen", 4.5, 90),
-        ("screen", None, PlotOptions().resolution),
+    drawn = with_option_groups(command)
+    assert list(signature(drawn).parameters) == ["name", "like", "unlike", "as_json", "out", "style", "width", "dpi"]
+    drawn(name="a", like=["x"], unlike=["y"], as_json=True, style="paper", width="double", dpi=None)
+    drawn(name="own", like=["x"], dpi=200.0, width="4.5")
+    drawn(name="b", like=["x"])
+    assert [names for names, *_ in found] == [["x", "y"], ["x"], ["x"]]
+    assert [(as_json, each.style, each.inches, each.resolution) for _, as_json, each in found] == [
+        (True, "paper", 7.2, 300),
+        (False, "screen", 4.5, 90),
+        (False, "screen", None, PlotOptions().resolution),
     ]
     for wrong in ({"style": "big"}, {"width": "wide"}, {"dpi": 1.0}):
         with pytest.raises(ValueError, match=f"'{next(iter(wrong))}' parameter"):
-            drawn("a", **wrong)
+            drawn(name="a", like=["x"], **wrong)
+
+
+def test_option_groups__of_a_command_that_draws_nothing() -> None:
+    assert list(signature(with_option_groups(lambda how: None)).parameters) == ["how"]

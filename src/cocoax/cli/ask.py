@@ -18,26 +18,18 @@ from cocoax.cli.options import (
     Baseline,
     Crop,
     Device,
-    Each,
     EncoderName,
-    LikeCaptions,
-    LikeImages,
     MethodName,
     PictureFeatures,
-    Questions,
+    QuestionOptions,
     SamplesOrTolerance,
     SeedOrNone,
     SimilarityName,
-    Template,
     Tolerance,
-    UnlikeCaptions,
-    UnlikeImages,
-    UnlikeMany,
     configured,
     features_named,
     method_with,
     out_option,
-    questions_of,
 )
 from cocoax.cli.terminal import (
     Cell,
@@ -61,14 +53,7 @@ _PICTURE_ERRORS = (ValueError, TypeError, OSError, RuntimeError, MemoryError)
 
 def ask_pictures(
     images: Annotated[list[Path], typer.Argument(help="The pictures to ask about, or folders of them.")],
-    like: LikeCaptions = None,
-    like_image: LikeImages = None,
-    unlike: UnlikeCaptions = None,
-    unlike_image: UnlikeImages = None,
-    unlike_many: UnlikeMany = None,
-    template: Template = "a {}",
-    question: Questions = None,
-    each: Each = False,
+    asked: QuestionOptions,
     encoder: EncoderName = "starter",
     device: Device = None,
     crop: Crop = False,
@@ -99,7 +84,7 @@ def ask_pictures(
     draw_into_files()
     if index := next((path for path in images if is_index(path)), None):
         raise ValueError(f"{index} is an index; ask it by 'cocoax survey {index}'.")
-    questions = questions_of((like, unlike), (like_image, unlike_image), unlike_many, template, question, each, similarity)
+    questions = asked.questions(similarity)
     pictures = _pictures_of(images, out)
     options = {"samples": samples, "tolerance": tolerance, "baseline": baseline, "seed": seed}
     method_with(method, options)  # what is wrong with them, or with the picture, is told before the encoder is loaded

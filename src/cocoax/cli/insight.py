@@ -17,25 +17,22 @@ from cocoax.cli.options import (
     AsJson,
     Baseline,
     Column,
-    Crop,
     Device,
+    EncoderOptions,
     EncoderOrDefault,
     Features,
     GridOrFitted,
     InputArgument,
-    Like,
-    Out,
+    Output,
     Samples,
     Seed,
-    Unlike,
+    Sides,
     ask_option,
-    check_out,
     check_pictures,
     configured,
     features_named,
     how_option,
     in_folders,
-    load_configured,
     load_for,
     method_with,
     note_crop,
@@ -55,19 +52,13 @@ _COMPARED = ("rise", "kernel-shap", "occlusion", "integrated-gradients")  # meth
 
 def find_minimal(
     given: InputArgument,
-    like: Like,
-    unlike: Unlike = None,
+    sides: Sides,
+    how: EncoderOptions,
+    output: Output,
     keep: Annotated[float, ask_option("Share of the score to keep, from that of nothing on.")] = 0.8,
     level: Annotated[float | None, ask_option("The score itself to keep, in place of --keep.")] = None,
-    encoder: EncoderOrDefault = None,
-    device: Device = None,
-    crop: Crop = False,
     samples: Samples = 400,
     features: Features = None,
-    baseline: Baseline = None,
-    seed: Seed = 0,
-    as_json: AsJson = False,
-    out: Out = None,
 ) -> None:
     """What is the least of an input that keeps its score? And the least without which it falls?
 
@@ -80,11 +71,11 @@ def find_minimal(
     from cocoax.inputs.open import open_input
 
     draw_into_files()
-    check_out(out, given, *like, *(unlike or []))
-    item, (likes, unlikes) = open_input(given), open_sides(like, unlike)
-    loaded = load_configured([item], encoder, device, crop, baseline, seed)
-    run = cocoax.KernelShap(samples=samples, seed=seed).run(loaded, item, features=features_named(features))
-    show(cocoax.minimal(run, target_of(loaded, likes, unlikes), keep, level=level, encoder=loaded), out, as_json)
+    output.check(given, *sides.names)
+    item, opened = open_input(given), sides.open()
+    loaded = how.load([item])
+    run = cocoax.KernelShap(samples=samples, seed=how.seed).run(loaded, item, features=features_named(features))
+    output.show(cocoax.minimal(run, target_of(loaded, *opened), keep, level=level, encoder=loaded))
 
 
 # --- counterfactual -------------------------------------------------------------------------------------------------------
@@ -92,8 +83,9 @@ def find_minimal(
 
 def find_counterfactual(
     given: InputArgument,
-    like: Like,
-    unlike: Unlike = None,
+    sides: Sides,
+    how: EncoderOptions,
+    output: Output,
     distractor: Annotated[
         list[str] | None, ask_option("An input, or a folder of them, that gives parts; by default those of --unlike.")
     ] = None,
@@ -101,15 +93,8 @@ def find_counterfactual(
     fixed: Annotated[list[str] | None, ask_option("A word that stays; repeatable.")] = None,
     gradient: Annotated[bool, how_option("Change all pixels smoothly instead of parts.", "--gradient")] = False,
     smoothness: Annotated[float, how_option("Of --gradient, in pixels.", min=0)] = 4.0,
-    encoder: EncoderOrDefault = None,
-    device: Device = None,
-    crop: Crop = False,
     grid: GridOrFitted = None,
     features: Features = None,
-    baseline: Baseline = None,
-    seed: Seed = 0,
-    as_json: AsJson = False,
-    out: Out = None,
 ) -> None:
     """What is the smallest change of an input that makes it more like the other side?
 
@@ -125,13 +110,13 @@ def find_counterfactual(
     from cocoax.insight.exchange import exchange_type
 
     draw_into_files()
-    check_out(out, given, *like, *(unlike or []))
-    item, (likes, unlikes, distractors) = open_input(given), open_sides(like, unlike, distractor)
+    output.check(given, *sides.names)
+    item, (likes, unlikes), (distractors,) = open_input(given), sides.open(), open_sides(distractor)
     distractors = distractors or [each for each in unlikes if isinstance(each, str) == isinstance(item, str)]
-    loaded = load_configured([item], encoder, device, crop, baseline, seed)
+    loaded = how.load([item])
     target = target_of(loaded, likes, unlikes)
     if gradient:
-        show(gradient_counterfactual(loaded, item, target, smoothness=smoothness), out, as_json)
+        output.show(gradient_counterfactual(loaded, item, target, smoothness=smoothness))
         return
     if not distractors and not isinstance(item, str):
         raise ValueError("Which pictures give parts? Pass --distractor with a file or a folder, or --unlike with one.")
@@ -141,7 +126,7 @@ def find_counterfactual(
     if "grid" in exchange_type(loaded.inputs).options:
         options["grid"] = in_proportion(7, *explicand.tensor.shape[1:]) if grid is None else grid
         giving = cut_alike(loaded, giving, Path(item), explicand)
-    show(cocoax.counterfactual(loaded, explicand, target, giving, count=count, seed=seed, **options), out, as_json)
+    output.show(cocoax.counterfactual(loaded, explicand, target, giving, count=count, seed=how.seed, **options))
 
 
 def cut_alike(
@@ -170,15 +155,11 @@ _ABOUT_TRAINING = ("tracin", "influence")  # methods about examples of the train
 def rank_examples(
     given: InputArgument,
     member: Annotated[list[str], ask_option("A member of the corpus: a text, file or folder; may be repeated.")],
+    how: EncoderOptions,
+    output: Output,
     method: Annotated[str, how_option("contribution, simplex, neighbours, tracin or influence.")] = "contribution",
     checkpoint: Annotated[list[Path] | None, how_option("Of tracin: weights from the training; may be repeated.")] = None,
     layer: Annotated[list[str] | None, how_option("Of tracin and influence: a layer to look at; may be repeated.")] = None,
-    encoder: EncoderOrDefault = None,
-    device: Device = None,
-    crop: Crop = False,
-    baseline: Baseline = None,
-    as_json: AsJson = False,
-    out: Out = None,
 ) -> None:
     """Which members of a corpus matter to an input, and to each part of its map?
 
@@ -191,20 +172,18 @@ def rank_examples(
     from cocoax.inputs.open import open_input
 
     draw_into_files()
-    check_out(out, given, *member)
+    output.check(given, *member)
     item, (named,) = open_input(given), open_sides(member)
-    if baseline is not None and method != "contribution":
+    if how.baseline is not None and method != "contribution":
         raise ValueError(f"--baseline is about the parts that 'contribution' removes, and {method!r} has none; leave it out.")
     training = method in _ABOUT_TRAINING
-    loaded = (
-        load_for([item], encoder, device).cropped() if training else load_configured([item], encoder, device, crop, baseline)
-    )
+    loaded = load_for([item], how.encoder, how.device).cropped() if training else how.load([item])
     members = in_folders(loaded, named)
     options: dict[str, Any] = {"checkpoints": checkpoint or []} if method == "tracin" else {}
     options |= {"layers": layer} if layer else {}
     explicand = loaded.explicand(item)
-    show(cocoax.examples(loaded, explicand, members, method, **options), out, as_json)
-    if training and not crop:
+    output.show(cocoax.examples(loaded, explicand, members, method, **options))
+    if training and not how.crop:
         note_crop([explicand.display])
 
 
@@ -224,8 +203,8 @@ def measure_separability(
     permutations: Annotated[int, how_option("Random corpora for the p-value.", min=39)] = 999,
     seed: Seed = 0,
     device: Device = None,
-    out: Out = None,
-    as_json: AsJson = False,
+    *,
+    output: Output,
 ) -> None:
     """Test whether the encoder separates a corpus from a foil: if not, a map of the difference shows noise.
 
@@ -264,7 +243,7 @@ def measure_separability(
             print_plain(" ".join(knowledge.remarks))
             print_table(("members", "AUC"), [[str(of.size), f"{of.auc:.2f} ± {of.deviation:.2f}"] for of in knowledge.sizes])
 
-    show(knowledge, out, as_json, write=write)
+    output.show(knowledge, write)
 
 
 def _open_side(name: str) -> Path | list[str | Path]:
@@ -434,8 +413,9 @@ def _print_discovery(discovery: Discovery, labels: list[str]) -> None:
 
 def compare_methods(
     data: Annotated[str, typer.Argument(help="Inputs: a folder, a file, a table with --column, a text a line.")],
-    like: Like,
-    unlike: Unlike = None,
+    sides: Sides,
+    how: EncoderOptions,
+    output: Output,
     method: Annotated[
         list[str] | None,
         how_option(f"One of {', '.join(METHODS)}, or module:Class; may be repeated. If not given: {', '.join(_COMPARED)}."),
@@ -445,14 +425,7 @@ def compare_methods(
     samples: Samples = 500,
     steps: Annotated[int, how_option("Steps of insertion and deletion curves.", min=1)] = 20,
     randomise: Annotated[bool, how_option("Compare with maps of an encoder with random parameters.", "--randomise")] = False,
-    encoder: EncoderOrDefault = None,
-    device: Device = None,
-    crop: Crop = False,
     features: Features = None,
-    baseline: Baseline = None,
-    seed: Seed = 0,
-    as_json: AsJson = False,
-    out: Out = None,
 ) -> None:
     """Which attribution method should be believed on these inputs? By curves, infidelity, agreement and time.
 
@@ -463,14 +436,14 @@ def compare_methods(
 
     """
     draw_into_files()
-    check_out(out, data, *like, *(unlike or []))
-    options = {"samples": samples, "seed": seed}
+    output.check(data, *sides.names)
+    options = {"samples": samples, "seed": how.seed}
     methods = {name: method_with(name, options, strict=False) for name in method or _COMPARED}
-    items, _ = _open_labelled(Path(data), column, limit, seed)
-    loaded = load_configured(items, encoder, device, crop, baseline, seed)
+    items, _ = _open_labelled(Path(data), column, limit, how.seed)
+    loaded = how.load(items)
     loaded = loaded if features is None else loaded.by(features_named(features))
-    target = target_of(loaded, *open_sides(like, unlike))
-    found = cocoax.compare_methods(loaded, items, target, methods, steps=steps, randomise=randomise, seed=seed)
+    target = target_of(loaded, *sides.open())
+    found = cocoax.compare_methods(loaded, items, target, methods, steps=steps, randomise=randomise, seed=how.seed)
 
     def write() -> None:
         print_plain(str(found))
@@ -478,4 +451,4 @@ def compare_methods(
         columns = zip(table.columns, *table.rows, strict=True)  # a measure in each line: methods are few
         print_table(next(columns), list(columns))
 
-    show(found, out, as_json, write=write)
+    output.show(found, write)

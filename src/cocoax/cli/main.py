@@ -130,14 +130,11 @@ def load_command(name: str, place: str) -> Any:
         except KeyboardInterrupt as stop:
             raise _Interruption("nothing was kept") from stop
 
-    written: Callable[..., None] = command
-    if "out" in inspect.signature(found).parameters:
-        from cocoax.cli.options import with_figure_options
+    from cocoax.cli.options import with_option_groups
 
-        written = with_figure_options(command)
     text, examples = help_of(found)
     single = typer.Typer(add_completion=False)
-    single.command(name, cls=_Command, help=text, epilog=_as_epilog(examples))(written)
+    single.command(name, cls=_Command, help=text, epilog=_as_epilog(examples))(with_option_groups(command))
     return typer.main.get_command(single)
 
 

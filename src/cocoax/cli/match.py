@@ -14,14 +14,12 @@ import typer
 import cocoax
 from cocoax.cli.options import (
     AsJson,
-    Baseline,
     Column,
-    Crop,
     Device,
     EncoderName,
-    EncoderOrDefault,
+    EncoderOptions,
     MethodName,
-    Out,
+    Output,
     RatherThan,
     SamplesOrAuto,
     Seed,
@@ -29,7 +27,6 @@ from cocoax.cli.options import (
     ask_option,
     check_out,
     how_option,
-    load_configured,
     method_with,
     out_option,
 )
@@ -56,15 +53,11 @@ def explain_pair(
     first: Annotated[str, typer.Argument(help="A text, or a file: a text, a picture or a sound; - reads a text.")],
     second: Annotated[str, typer.Argument(help="What it matches: a text or a file.")],
     rather_than: RatherThan = None,
-    encoder: EncoderOrDefault = None,
-    device: Device = None,
-    crop: Crop = False,
+    *,
+    how: EncoderOptions,
+    output: Output,
     features: TextFeatures = None,
     samples: SamplesOrAuto = None,
-    baseline: Baseline = None,
-    seed: Seed = 0,
-    as_json: AsJson = False,
-    out: Out = None,
 ) -> None:
     """Why do two inputs match, rather than others? Any two of text, picture and sound that an encoder takes.
 
@@ -78,15 +71,15 @@ def explain_pair(
 
     draw_into_files()
     names = (first, second, *(rather_than or []))
-    check_out(out, *names)
+    output.check(*names)
     inputs = [open_input(name) for name in names]
-    loaded = load_configured(inputs, encoder, device, crop, baseline, seed)
+    loaded = how.load(inputs)
     try:
-        method = _rise_of(samples, seed, features)
+        method = _rise_of(samples, how.seed, features)
         match = cocoax.explain_match(loaded, inputs[0], inputs[1], inputs[2:], method=method, features=features)
     except KeyboardInterrupt as stop:
         raise Kept(_KEPT) from stop
-    show(match, out, as_json, write=lambda: _print_matches(match, [match]))
+    output.show(match, lambda: _print_matches(match, [match]))
 
 
 def _rise_of(samples: int | None, seed: int, features: str | None) -> cocoax.Rise | None:
@@ -128,16 +121,13 @@ def explain_search(
     ],
     top: Annotated[int, ask_option("How many hits to explain.", min=1)] = 10,
     rather_than: RatherThan = None,
-    encoder: EncoderOrDefault = None,
-    device: Device = None,
-    crop: Crop = False,
     texts: Annotated[Path | None, ask_option("The texts of a .npy file's vectors, one per line.")] = None,
     column: Column = None,
     vector_column: Annotated[str | None, ask_option("Of a Parquet or Arrow file; without it the texts are encoded.")] = None,
+    *,
+    how: EncoderOptions,
     features: TextFeatures = None,
     samples: SamplesOrAuto = None,
-    baseline: Baseline = None,
-    seed: Seed = 0,
     as_json: AsJson = False,
     out: Annotated[Path | None, out_option("A folder, or a .html or .json file.")] = None,
 ) -> None:
@@ -158,10 +148,12 @@ def explain_search(
     asked = open_input(query)
     others = None if not rather_than else [open_input(name) for name in rather_than]
     documents = _Documents.open(index, texts, column, vector_column)
-    loaded = load_configured([asked, *documents.contents[:1]], encoder, device, crop, baseline, seed)
+    loaded = how.load([asked, *documents.contents[:1]])
     found = documents.search(loaded, asked, top)
     try:
-        hits = cocoax.explain_hits(loaded, asked, found, others, method=_rise_of(samples, seed, features), features=features)
+        hits = cocoax.explain_hits(
+            loaded, asked, found, others, method=_rise_of(samples, how.seed, features), features=features
+        )
     except KeyboardInterrupt as stop:
         raise Kept(_KEPT) from stop
     show(hits, out, as_json, write=lambda: _print_matches(hits, hits))

@@ -1,4 +1,4 @@
-"""Options that several commands take, written once, and the encoder, method and target that they stand for."""
+"""Options that several commands take, alone and in groups, and the encoder, method and target that they stand for."""
 
 from __future__ import annotations
 
@@ -9,18 +9,20 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
+from dataclasses import dataclass, is_dataclass
 from importlib import import_module
-from inspect import Parameter, signature
+from inspect import Parameter, Signature, signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 import cocoax
-from cocoax.cli.terminal import note
+from cocoax.cli.terminal import note, show
 
 if TYPE_CHECKING:
     from cocoax.inputs import Display
+    from cocoax.results import Result
     from cocoax.targets import Target
 
 # Panels of options in the help.
@@ -65,20 +67,8 @@ def out_option(text: str, *names: str, **settings: Any) -> Any:
 # --- inputs, and what they should be like ---------------------------------------------------------------------------------
 
 InputArgument = Annotated[str, typer.Argument(help="A text, or the file of a picture or a sound; - reads a text.")]
-Like = Annotated[list[str], ask_option("What it is like: a text, a file or a folder; may be repeated.")]
-Unlike = Annotated[list[str] | None, ask_option("Rather than what: a text, file or folder; may be repeated.")]
 RatherThan = Annotated[list[str] | None, ask_option("What it should match less: a text or a file; may be repeated.")]
 Column = Annotated[str | None, ask_option("Of a table: the column that holds texts, or the paths of files.")]
-# Of questions about pictures, in words and with pictures.
-LikeCaptions = Annotated[list[str] | None, ask_option("A caption the picture should be like; may be repeated.")]
-LikeImages = Annotated[list[Path] | None, ask_option("A picture or folder it should be like.")]
-UnlikeCaptions = Annotated[list[str] | None, ask_option("A caption it should not be like; may be repeated.")]
-UnlikeImages = Annotated[list[Path] | None, ask_option("A picture or folder it should not be like.")]
-UnlikeMany = Annotated[str | None, ask_option("Many captions at once: cifar100, or a file of names.")]
-Template = Annotated[str, ask_option("Makes captions of the names of --unlike-many.")]
-Questions = Annotated[list[str] | None, ask_option("One more question: 'a cat / a kitten rather than a dog', or 'itself'.")]
-Each = Annotated[bool, ask_option("Ask about each --like by itself, against the others too.", "--each")]
-
 # --- how it is explained --------------------------------------------------------------------------------------------------
 
 EncoderName = Annotated[str, how_option("What 'cocoax encoders' lists, such as clip:NAME_OR_FOLDER.", "--encoder")]
@@ -151,42 +141,139 @@ Out = Annotated[
     Path | None, out_option("Folder for a page, a picture and JSON; or one file: .html, .json, .csv, .png, .pdf, .svg.")
 ]
 
-
-def _inches(width: str | None) -> Any:
-    """Return what --width means: a column of a paper, or inches."""
-    with suppress(ValueError, TypeError):
-        return float(str(width))
-    return width
+# --- groups of options ----------------------------------------------------------------------------------------------------
 
 
-FIGURE_OPTIONS: dict[str, Any] = {  # of every command that has --out
-    "style": Annotated[str | None, out_option("Of figures: screen, paper (smaller letters, 300 dpi) or dark.")],
-    "width": Annotated[str | None, out_option("Of figures: single or double (a column or two of a paper), or inches.")],
-    "dpi": Annotated[float | None, out_option("Dots per inch of figures.")],
-}
+@dataclass(frozen=True)
+class Sides:
+    """What an input should be like, and rather than what."""
+
+    like: Annotated[list[str], ask_option("What it is like: a text, a file or a folder; may be repeated.")]
+    unlike: Annotated[list[str] | None, ask_option("Rather than what: a text, file or folder; may be repeated.")] = None
+
+    @property
+    def names(self) -> list[str]:
+        """The texts, files and folders of both sides."""
+        return [*self.like, *(self.unlike or [])]
+
+    def open(self) -> list[list[str | Path]]:
+        """Return both sides as texts and files; folders as they are."""
+        return open_sides(self.like, self.unlike)
 
 
-def with_figure_options(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command that also takes :data:`FIGURE_OPTIONS`, which hold for all that it draws."""
+@dataclass(frozen=True)
+class QuestionOptions:
+    """Questions about pictures, in words and with pictures."""
+
+    like: Annotated[list[str] | None, ask_option("A caption the picture should be like; may be repeated.")] = None
+    like_image: Annotated[list[Path] | None, ask_option("A picture or folder it should be like.")] = None
+    unlike: Annotated[list[str] | None, ask_option("A caption it should not be like; may be repeated.")] = None
+    unlike_image: Annotated[list[Path] | None, ask_option("A picture or folder it should not be like.")] = None
+    unlike_many: Annotated[str | None, ask_option("Many captions at once: cifar100, or a file of names.")] = None
+    template: Annotated[str, ask_option("Makes captions of the names of --unlike-many.")] = "a {}"
+    question: Annotated[
+        list[str] | None, ask_option("One more question: 'a cat / a kitten rather than a dog', or 'itself'.")
+    ] = None
+    each: Annotated[bool, ask_option("Ask about each --like by itself, against the others too.", "--each")] = False
+
+    def questions(self, similarity: str = "cosine") -> list[cocoax.Question]:
+        """Return what --like and --unlike ask by captions and pictures, then what --question writes out."""
+        like = cocoax.Side(self.like or (), self.like_image or ())
+        foil = _captions_of(self.unlike_many, self.template, like.captions) if self.unlike_many else []
+        unlike = cocoax.Side([*(self.unlike or ()), *foil], self.unlike_image or ())
+        written = [cocoax.Question.parse(text, similarity) for text in self.question or ()]
+        _check_captions([like, unlike, *(side for question in written for side in (question.like, question.unlike))])
+        if self.each:
+            return [*_one_by_one(like, unlike, similarity), *written]
+        if like or unlike or not written:
+            return [cocoax.Question(like, unlike, similarity=similarity), *written]
+        return written
+
+
+@dataclass(frozen=True)
+class EncoderOptions:
+    """The encoder, its view of photos, and what takes the place of removed parts."""
+
+    encoder: EncoderOrDefault = None
+    device: Device = None
+    crop: Crop = False
+    baseline: Baseline = None
+    seed: Seed = 0
+
+    def load(self, inputs: Sequence[object]) -> cocoax.Encoder:
+        """Load the encoder for inputs, :func:`configured`; raise if options are about pictures and there are none."""
+        check_pictures(inputs, self.crop, self.baseline)
+        return configured(load_for(inputs, self.encoder, self.device), self.crop, self.baseline, self.seed)
+
+
+@dataclass(frozen=True)
+class Output:
+    """How a result is printed, and where it is written."""
+
+    as_json: AsJson = False
+    out: Out = None
+
+    def check(self, *inputs: str) -> None:
+        """Raise, before anything is encoded, if the result cannot be written as --out says, or would replace an input."""
+        check_out(self.out, *inputs)
+
+    def show(self, result: Result, write: Callable[[], None] | None = None) -> None:
+        """Write a result and print it; see :func:`cocoax.cli.terminal.show`."""
+        show(result, self.out, self.as_json, write=write)
+
+
+@dataclass(frozen=True)
+class FigureOptions:
+    """How figures look; every command that has --out takes these too."""
+
+    style: Annotated[str | None, out_option("Of figures: screen, paper (smaller letters, 300 dpi) or dark.")] = None
+    width: Annotated[str | None, out_option("Of figures: single or double (a column or two of a paper), or inches.")] = None
+    dpi: Annotated[float | None, out_option("Dots per inch of figures.")] = None
+
+    def chosen(self) -> dict[str, Any]:
+        """Return the options that were given, as :class:`cocoax.show.PlotOptions` has them."""
+        given = {name: value for name, value in vars(self).items() if value is not None}
+        with suppress(ValueError, KeyError):
+            given["width"] = float(given["width"])
+        return given
+
+
+def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
+    """Return a command with the options of its groups in their place; with :class:`FigureOptions` if it has --out."""
+    parameters: list[Parameter] = []
+    groups: dict[str, Any] = {}
+    for name, parameter in signature(command, eval_str=True).parameters.items():
+        kind: Any = parameter.annotation
+        if isinstance(kind, type) and is_dataclass(kind):
+            groups[name] = kind
+            parameters += signature(kind, eval_str=True).parameters.values()
+        else:
+            parameters.append(parameter)
+    draws = any(parameter.name == "out" for parameter in parameters)
+    parameters += signature(FigureOptions, eval_str=True).parameters.values() if draws else ()
 
     @functools.wraps(command)
-    def drawn(*arguments: Any, **options: Any) -> None:
-        chosen = {name: value for name in FIGURE_OPTIONS if (value := options.pop(name, None)) is not None}
-        if not chosen:
-            command(*arguments, **options)
+    def called(**options: Any) -> None:
+        def taken(kind: Any) -> Any:
+            return kind(**{name: options.pop(name) for name in signature(kind).parameters if name in options})
+
+        figures = taken(FigureOptions).chosen() if draws else {}
+        made = {name: taken(kind) for name, kind in groups.items()}
+        if not figures:  # and nothing to draw with is imported
+            command(**options, **made)
             return
-        if "width" in chosen:
-            chosen["width"] = _inches(chosen["width"])
         from cocoax.show.options import default_options
 
-        with default_options(**chosen):
-            command(*arguments, **options)
+        with default_options(**figures):
+            command(**options, **made)
 
-    own = signature(command, eval_str=True)  # with what their options are, which strings do not say
-    added = [Parameter(name, Parameter.KEYWORD_ONLY, default=None, annotation=kind) for name, kind in FIGURE_OPTIONS.items()]
-    drawn.__signature__ = own.replace(parameters=[*own.parameters.values(), *added])  # type: ignore[attr-defined]
-    drawn.__annotations__ = {**command.__annotations__, **FIGURE_OPTIONS}
-    return drawn
+    parameters = [parameter.replace(kind=Parameter.KEYWORD_ONLY) for parameter in parameters]
+    called.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    called.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return called
+
+
+# --- what options mean ----------------------------------------------------------------------------------------------------
 
 
 def features_named(text: str | None) -> Any:
@@ -242,14 +329,6 @@ def configured(encoder: cocoax.Encoder, crop: bool = False, baseline: str | None
     return other
 
 
-def load_configured(
-    inputs: Sequence[object], name: str | None, device: str | None, crop: bool, baseline: str | None, seed: int = 0
-) -> cocoax.Encoder:
-    """Load the encoder for inputs, :func:`configured`; raise if options are about pictures and there are none."""
-    check_pictures(inputs, crop, baseline)
-    return configured(load_for(inputs, name, device), crop, baseline, seed)
-
-
 def check_pictures(inputs: Sequence[object], crop: bool, baseline: str | None) -> None:
     """Raise if an option about pictures was given, and all inputs are texts or sounds."""
     given = [option for option, value in (("--crop", crop), ("--baseline", baseline)) if value]
@@ -294,31 +373,6 @@ def target_of(encoder: cocoax.Encoder, like: Sequence[str | Path], unlike: Seque
 def in_folders(encoder: cocoax.Encoder, inputs: Sequence[str | Path]) -> list[str | Path]:
     """Return inputs one by one, those of folders too."""
     return [item for each in inputs for item in (encoder.as_list(each) if isinstance(each, Path) else [each])]
-
-
-def questions_of(
-    captions: tuple[Sequence[str] | None, Sequence[str] | None],
-    images: tuple[Sequence[Path] | None, Sequence[Path] | None],
-    many: str | None,
-    template: str,
-    texts: Sequence[str] | None,
-    each: bool,
-    similarity: str = "cosine",
-) -> list[cocoax.Question]:
-    """Return the questions that --like and --unlike ask by captions and pictures, then those written out in ``texts``.
-
-    ``many`` is the value of --unlike-many, whose names become captions by the ``template``.
-    """
-    like = cocoax.Side(captions[0] or (), images[0] or ())
-    foil = _captions_of(many, template, like.captions) if many else []
-    unlike = cocoax.Side([*(captions[1] or ()), *foil], images[1] or ())
-    written = [cocoax.Question.parse(text, similarity) for text in texts or ()]
-    _check_captions([like, unlike, *(side for question in written for side in (question.like, question.unlike))])
-    if each:
-        return [*_one_by_one(like, unlike, similarity), *written]
-    if like or unlike or not written:
-        return [cocoax.Question(like, unlike, similarity=similarity), *written]
-    return written
 
 
 def _check_captions(sides: Sequence[cocoax.Side]) -> None:

@@ -18,25 +18,17 @@ from cocoax.cli.options import (
     Column,
     Crop,
     Device,
-    Each,
     EncoderName,
     Features,
     GridOrFitted,
-    LikeCaptions,
-    LikeImages,
-    Questions,
+    QuestionOptions,
     Samples,
     Seed,
-    Template,
-    UnlikeCaptions,
-    UnlikeImages,
-    UnlikeMany,
     ask_option,
     features_named,
     how_option,
     note_crop,
     out_option,
-    questions_of,
 )
 from cocoax.cli.terminal import Kept, counted, note, print_json, print_plain, print_table, print_written
 
@@ -135,14 +127,7 @@ def is_index(folder: Path) -> bool:
 
 def ask_index(
     folder: Annotated[Path, typer.Argument(metavar="INDEX", help="An index, as 'cocoax index' makes it.")],
-    like: LikeCaptions = None,
-    like_image: LikeImages = None,
-    unlike: UnlikeCaptions = None,
-    unlike_image: UnlikeImages = None,
-    unlike_many: UnlikeMany = None,
-    template: Template = "a {}",
-    question: Questions = None,
-    each: Each = False,
+    asked: QuestionOptions,
     where: Annotated[list[str] | None, ask_option("Only rows with label=cat, or label=cat,dog; may be repeated.")] = None,
     top: Annotated[int, out_option("How many of the highest and lowest to show.", min=1)] = 50,
     out: Annotated[Path, out_option("A folder, or a file that ends in .html, .json or .parquet.")] = Path("answers"),
@@ -160,15 +145,15 @@ def ask_index(
     from cocoax.questions.report import free_ending
     from cocoax.survey import Index
 
-    questions = questions_of((like, unlike), (like_image, unlike_image), unlike_many, template, question, each)
+    questions = asked.questions()
     single = out.suffix in _SUFFIXES
     if single and len(questions) > 1:
         raise ValueError(f"{len(questions)} questions do not fit in one file; give a folder as --out.")
     index = Index.open(folder)
     rows = rows_where(where or ())
     described = []
-    for number, asked in enumerate(questions):
-        survey = index.ask(asked, rows, top=top)
+    for number, question in enumerate(questions):
+        survey = index.ask(question, rows, top=top)
         stem = "answer" if len(questions) == 1 else f"answer-{number + 1}"
         stem += "" if single else free_ending(out, f"{stem}{{}}{_USUAL[0]}")
         paths = [out] if single else [out / f"{stem}{suffix}" for suffix in _USUAL]
