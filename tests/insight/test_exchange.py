@@ -98,12 +98,12 @@ def test_cells__of_a_grid_that_does_not_divide_the_side() -> None:
     assert exchange.outcome(np.ones(9, int)).size == (7, 7)
 
 
-def words(donors: list[Text], values: list[list[float]], fixed: tuple[str, ...] = ()) -> _WordExchange:
+def words(distractors: list[Text], values: list[list[float]], fixed: tuple[str, ...] = ()) -> _WordExchange:
     def explicand(text: Text) -> Explicand:
         return Explicand(torch.arange(len(text.offsets)), text, torch.arange(len(text.offsets)))
 
     own = Text("a red car!", ((0, 1), (2, 5), (6, 9), (9, 10)))
-    given = dict(zip([donor.text for donor in donors], values, strict=True))
+    given = dict(zip([distractor.text for distractor in distractors], values, strict=True))
     return _WordExchange(
         cast(Texts, SimpleNamespace(prepare=lambda text: torch.tensor([len(text)]))),
         explicand(own),

@@ -166,7 +166,7 @@ class FeatureExchange(Exchange):
 
 
 class _PictureExchange(FeatureExchange):
-    """Segments of a picture, or cells of a grid, each exchanged with pixels of a donor.
+    """Segments of a picture, or cells of a grid, each exchanged with pixels of a distractor.
 
     A distractor is laid over the picture as it is, and shifted so that what lowers the score in the distractor lies over what
     raises it in the picture; the importance of the parts of both says where that is. Shifts are whole cells of ``grid``.
@@ -205,8 +205,8 @@ class _PictureExchange(FeatureExchange):
         return _exchanged(own, shifted, self.labels, choice)
 
     def made(self, choices: np.ndarray) -> list[Tensor]:
-        donors = [donor.tensor for donor in self.donors]
-        return [self._with(choice, self.explicand.tensor, donors) for choice in choices]
+        distractors = [distractor.tensor for distractor in self.distractors]
+        return [self._with(choice, self.explicand.tensor, distractors) for choice in choices]
 
     def outcome(self, choice: np.ndarray) -> Image.Image:
         """Return what the encoder sees of the picture, with the parts exchanged."""
@@ -327,7 +327,7 @@ def _seen(explicand: Explicand) -> Tensor:
 
 
 class _WordExchange(Exchange):
-    """Words (or sentences), each of which may be deleted, or replaced by one of the donors' that lower the score most.
+    """Words (or sentences), each of which may be deleted, or replaced by one of the distractors' that lower the score most.
 
     Without distractors they are deleted only. ``fixed`` words stay. The text that comes out is tokenised and encoded.
     """
@@ -385,8 +385,8 @@ class _WordExchange(Exchange):
 class _ColumnExchange(Exchange):
     """Columns, each of which may take a value that the data hold, or one between their least and their largest.
 
-    The data are the donors, or the background of the encoder if there are none. Columns named in ``fixed`` stay, those in
-    ``integer`` take whole numbers only, those in ``categorical`` only values that the data hold.
+    The data are the distractors, or the background of the encoder if there are none. Columns named in ``fixed`` stay, those
+    in ``integer`` take whole numbers only, those in ``categorical`` only values that the data hold.
     """
 
     noun = "column"
