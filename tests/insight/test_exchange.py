@@ -107,7 +107,7 @@ def words(distractors: list[Text], values: list[list[float]], fixed: tuple[str, 
     return _WordExchange(
         cast(Texts, SimpleNamespace(prepare=lambda text: torch.tensor([len(text)]))),
         explicand(own),
-        [explicand(distractor) for distractor in donors],
+        [explicand(distractor) for distractor in distractors],
         lambda each: torch.tensor(given[str(each.text)]),
         fixed=fixed,
     )
