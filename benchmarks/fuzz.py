@@ -173,7 +173,7 @@ class Call:
 
 METHODS: dict[str, dict[str, Any]] = {
     "Rise": {"samples": 20, "grid": 3, "keep": 0.5, "estimator": "efficient", "seed": 0, "tolerance": 0.5, "max_samples": 40},
-    "KernelShap": {"samples": 40, "grid": 3, "segments": None, "seed": 0},
+    "KernelShap": {"samples": 40, "grid": 3, "seed": 0},
     "Occlusion": {"window": 4, "stride": 2},
     "IntegratedGradients": {"steps": 3},
     "SmoothGrad": {"samples": 3, "noise": 0.1, "seed": 0},

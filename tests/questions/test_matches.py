@@ -268,7 +268,7 @@ def test_pictures(towers: cocoax.Encoder, tmp_path: Path) -> None:
     for found in (match, hits[0]):
         assert found.interactions.values.shape == (4, 4, 4, 4)
         assert set(found.to_dict()["document"]["parts"][0]) == {"place", "box", "score", "standard_error"}
-        assert found.html().count('class="heat"') == 2
+        assert found.html().count('class="heat valued"') == 2
     assert "data:image/jpeg" in hits.save_all(tmp_path)[0].read_text()
     with pytest.raises(ValueError, match="regions"):
         _ = hits[0].spans
