@@ -227,6 +227,16 @@ def test_why__mistakes(lines: Path, tmp_path: Path, complaint: Callable[..., str
     assert told == "Files end in .html, .json; a path of another ending is a folder for all. Got why.png."
 
 
+def test_why__features_of_a_picture(towers: cocoax.Encoder, tmp_path: Path, complaint: Callable[..., str]) -> None:
+    towers.text.inputs.tokenize = Spaces()  # type: ignore[attr-defined]
+    for name in range(2):
+        picture(name).save(tmp_path / f"{name}.png")
+    options = ("a cat", "--index", str(tmp_path))
+    first = json.loads(why(*options, "--features", "segments:3", "--json"))["hits"][0]
+    assert len(first["document"]["parts"]) <= 3
+    assert "'letters'" in complaint("why", *options, "--features", "letters")
+
+
 def test_why__interrupted(lines: Path, monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., str]) -> None:
     interrupt_after(monkeypatch, TextModel, "forward", 6)
     said = interruption("why", "a red car", "--index", str(lines))
@@ -351,7 +361,6 @@ def test_ask_text__options_and_standard_input() -> None:
         (["  ", "--like", "a cat"], "The text is empty; write at least one word"),
         ([TEXT, "--like", " "], "One of the texts of --like is empty"),
         ([TEXT, "--like", "a cat", "--unlike", ""], "One of the texts of --unlike is empty"),
-        ([TEXT, "--like", "a cat", "--features", "letters"], "'features' parameter must be 'words'"),
         ([TEXT, "--like", "a cat", "--method", "magic"], "No method is called 'magic'; known are rise"),
         ([TEXT, "--like", "a", "--like", "cat", "--match"], "A match is with one document"),
     ],

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from cocoax.inputs.text import check_features, group, sentences, words
+from cocoax.inputs.text import check_features, group, paragraphs, sentences, words
 
 
 def pieces(text: str, spans: list[tuple[int, int]]) -> list[str]:
@@ -102,9 +102,22 @@ def test_group__sentences() -> None:
     assert members == [-1, 0, 0, 0, 1, 1, 1, -1]
 
 
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("One. Two.\nThree.\n \nFour.\n\n\nFive.", ["One. Two.\nThree.", "Four.", "Five."]),
+        ("\n\nOne.\nTwo.\n\n", ["One.", "Two."]),
+        ("One.", ["One."]),
+        (" \n ", []),
+    ],
+)
+def test_paragraphs(text: str, expected: list[str]) -> None:
+    assert pieces(text, paragraphs(text)) == expected
+
+
 def test_check_features__unknown() -> None:
     assert check_features("tokens") == "tokens"
-    with pytest.raises(ValueError, match=r"'features' parameter must be 'words', 'tokens' or 'sentences'\. Got 'letters'"):
+    with pytest.raises(ValueError, match=r"'features' parameter must be 'words', .* Got 'letters'"):
         check_features("letters")
 
 

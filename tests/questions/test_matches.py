@@ -72,6 +72,40 @@ def test_match__both_sides_are_those_of_asking_by_itself(encoder: TextEncoder) -
     assert "similarity" in repr(match)
 
 
+def test_features__of_each_side_by_its_kind() -> None:
+    towers = two_towers()
+    halves = np.repeat([[0], [1]], [8, 16], axis=0) * np.ones((1, 24), dtype=int)
+
+    def counts(query: Any, document: Any, features: Any, method: cocoax.RemovalMethod | None = SHORT) -> list[int]:
+        match = cocoax.explain_match(towers.cropped(), query, document, features=features, method=method)
+        return [
+            len(side.features if side.features is not None else side.values.unique())
+            for side in (match.query, match.document)
+        ]
+
+    towers.text.inputs.tokenize = Spaces()  # type: ignore[attr-defined]
+    assert counts(picture(0), picture(1), cocoax.inputs.Segments(5)) == [5, 5]
+    assert counts("a red car", picture(1), cocoax.inputs.Segments(5)) == [3, 5]
+    assert counts("a red car", picture(1), halves, None) == [3, 2]
+    assert counts("a red car.\na dog", picture(1), "paragraphs")[0] == 2
+    whole = towers.whole()
+    hits = cocoax.explain_hits(
+        whole, picture(0), [picture(1), picture(2)], features=(2, 3), method=cocoax.KernelShap(samples=60)
+    )
+    assert [len(hit.document.values.unique()) for hit in hits] == [6, 6]
+    own = [whole.explicand(picture(seed), features) for seed, features in ((0, halves), (1, 1 - halves[::-1]))]
+    match = cocoax.explain_match(whole, *own, method=SHORT)
+    assert [side.values.unique().numel() for side in (match.query, match.document)] == [2, 2]
+
+
+@pytest.mark.parametrize(("features", "words"), [("letters", "'words'"), (3.5, "3.5"), (cocoax.inputs.Columns(), "Columns")])
+def test_features__that_neither_side_has(encoder: TextEncoder, features: Any, words: str) -> None:
+    with encoding_nothing(encoder), pytest.raises(ValueError, match=words):
+        cocoax.explain_match(encoder, QUERY, DOCUMENT, features=features)
+    with encoding_nothing(encoder), pytest.raises(ValueError, match=words):
+        cocoax.explain_hits(encoder, QUERY, HITS, features=features)
+
+
 def test_match__without_others_and_with_one(encoder: TextEncoder) -> None:
     match = cocoax.explain_match(encoder, QUERY, DOCUMENT, method=METHOD)
     assert match.query_side.foil is None

@@ -180,3 +180,5 @@ def test_mistakes(score: Any, word: str) -> None:
             cocoax.explain_match(encoder, query, document)
     with pytest.raises(ValueError, match="similarity"):
         cocoax.explain_match(encoder, QUERY, DOCUMENT, similarity="dot")
+    with pytest.raises(ValueError, match="words or sentences"):
+        cocoax.explain_match(encoder, QUERY, DOCUMENT, features="tokens")

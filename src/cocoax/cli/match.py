@@ -18,6 +18,7 @@ from cocoax.cli.options import (
     Device,
     EncoderName,
     EncoderOptions,
+    MatchFeatures,
     MethodName,
     Output,
     RatherThan,
@@ -26,6 +27,7 @@ from cocoax.cli.options import (
     TextFeatures,
     ask_option,
     check_out,
+    features_named,
     how_option,
     method_with,
     out_option,
@@ -56,7 +58,7 @@ def explain_pair(
     *,
     how: EncoderOptions,
     output: Output,
-    features: TextFeatures = None,
+    features: MatchFeatures = None,
     samples: SamplesOrAuto = None,
 ) -> None:
     """Why do two inputs match, rather than others? Any two of text, picture and sound that an encoder takes.
@@ -75,20 +77,16 @@ def explain_pair(
     inputs = [open_input(name) for name in names]
     loaded = how.load(inputs)
     try:
-        method = _rise_of(samples, how.seed, features)
-        match = cocoax.explain_match(loaded, inputs[0], inputs[1], inputs[2:], method=method, features=features)
+        method, divided = _rise_of(samples, how.seed), features_named(features)
+        match = cocoax.explain_match(loaded, inputs[0], inputs[1], inputs[2:], method=method, features=divided)
     except KeyboardInterrupt as stop:
         raise Kept(_KEPT) from stop
     output.show(match, lambda: _print_matches(match, [match]))
 
 
-def _rise_of(samples: int | None, seed: int, features: str | None) -> cocoax.Rise | None:
+def _rise_of(samples: int | None, seed: int) -> cocoax.Rise | None:
     """Return the method that options ask for; None leaves it to the kind and the length of inputs."""
-    from cocoax.inputs.text import check_features
-
-    if features not in (None, "auto"):
-        check_features(str(features))
-    if samples is None and seed == 0 and features in (None, "auto"):
+    if samples is None and seed == 0:
         return None
     return cocoax.Rise(samples=_SAMPLES if samples is None else samples, seed=seed)
 
@@ -126,7 +124,7 @@ def explain_search(
     vector_column: Annotated[str | None, ask_option("Of a Parquet or Arrow file; without it the texts are encoded.")] = None,
     *,
     how: EncoderOptions,
-    features: TextFeatures = None,
+    features: MatchFeatures = None,
     samples: SamplesOrAuto = None,
     as_json: AsJson = False,
     out: Annotated[Path | None, out_option("A folder, or a .html or .json file.")] = None,
@@ -152,7 +150,7 @@ def explain_search(
     found = documents.search(loaded, asked, top)
     try:
         hits = cocoax.explain_hits(
-            loaded, asked, found, others, method=_rise_of(samples, how.seed, features), features=features
+            loaded, asked, found, others, method=_rise_of(samples, how.seed), features=features_named(features)
         )
     except KeyboardInterrupt as stop:
         raise Kept(_KEPT) from stop
@@ -244,7 +242,7 @@ def ask_text(
     text = sys.stdin.read() if text == "-" else text
     _check_texts(text, like, unlike or [], match)
     chosen: cocoax.Method | None = None
-    if (method, removal) != ("rise", None) or _rise_of(samples, seed, features) is not None:
+    if (method, removal) != ("rise", None) or _rise_of(samples, seed) is not None:
         chosen = method_with(method, {"samples": samples or _SAMPLES, "seed": seed, "baseline": removal}, strict=False)
         features = "words" if features in (None, "auto") else features
     tower = _text_tower(encoder, device)

@@ -101,13 +101,9 @@ SamplesOrAuto = Annotated[
         "Masked copies of each input to encode; if not given, as many as the length of a text asks for.", "--samples", min=10
     ),
 ]
-TextFeatures = Annotated[
-    str | None,
-    how_option(
-        "Of texts: words, tokens, sentences, or auto: words, and of long texts sentences and the words of those that matter.",
-        "--features",
-    ),
-]
+_TEXT_FEATURES = "words, tokens, sentences or paragraphs"
+_BY_LENGTH = f"{_TEXT_FEATURES}; if not given words, and of long texts sentences and the words of those that matter"
+TextFeatures = Annotated[str | None, how_option(f"Of texts: {_BY_LENGTH}.", "--features")]
 _PICTURE_FEATURES = (
     "segments (if not given) or a number of them as segments:20; a grid of smooth cells as 7 or 5x8; a label map, or a "
     "folder of masks"
@@ -115,9 +111,11 @@ _PICTURE_FEATURES = (
 PictureFeatures = Annotated[str | None, how_option(f"What is removed together: {_PICTURE_FEATURES}.", "--features")]
 Features = Annotated[
     str | None,
-    how_option(
-        f"What is removed together. Of a picture {_PICTURE_FEATURES}; of a text words, tokens or sentences.", "--features"
-    ),
+    how_option(f"What is removed together. Of a picture {_PICTURE_FEATURES}; of a text {_TEXT_FEATURES}.", "--features"),
+]
+MatchFeatures = Annotated[
+    str | None,
+    how_option(f"What is removed together. Of a text {_BY_LENGTH}. Of a picture {_PICTURE_FEATURES}.", "--features"),
 ]
 SamplesOrTolerance = Annotated[
     int | None, how_option("Masked copies to encode; by default as many as it takes, up to 1000.", "--samples")

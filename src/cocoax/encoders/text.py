@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Callable, Sequence
-from typing import Self
+from typing import Any, Self
 
 from torch import nn
 
 from cocoax.encoders.embedding import embedding_layer
 from cocoax.encoders.encoder import Encoder
+from cocoax.inputs.features import TextFeatures, features_of
 from cocoax.inputs.text import Features, Texts, Tokenizer, TooLong, check_features
 
 
@@ -41,11 +42,15 @@ class TextEncoder(Encoder):
         inputs = Texts(tokenize, limit, pad=pad, mask=mask, features=features, too_long=too_long, embedding=embedding)
         super().__init__(module, name=name, inputs=inputs)
 
-    def by(self, features: Features | None = None, *, prompt: str | None = None) -> Self:
+    def by(self, features: Any = None, *, prompt: str | None = None) -> Self:
         """Return the encoder with explanations about other features, ``encoder.by("sentences")``, or with another prompt."""
         inputs = copy.copy(self.inputs)
         if features is not None:
-            inputs.features = check_features(features)
+            chosen = features_of(features, self.inputs)
+            if isinstance(chosen, TextFeatures):
+                inputs.features, inputs.chosen_features = check_features(chosen.name), None
+            else:
+                inputs.chosen_features = chosen
         if prompt is not None:
             if not isinstance(self.inputs.tokenize, Tokenizer):
                 raise TypeError(f"The encoder {self.name!r} has a tokenizer of its own, which takes no prompt.")

@@ -56,7 +56,7 @@ def text_function_encoder(
         embed_query: the same for queries, where those go to another function.
         name: of the model. With a name, vectors are kept in the cache folder and found again by later processes; change the
             name when the model changes. Without one they are kept in memory.
-        features: what explanations are about: ``"words"`` or ``"sentences"``.
+        features: what explanations are about: ``"words"``, ``"sentences"`` or ``"paragraphs"``.
         query_prefix, document_prefix: put before queries and before documents, as in ``"query: "``; never part of an
             explanation.
         filler: the text that is embedded where nothing is left, and the word that ``baseline="mask"`` puts in the place of

@@ -9,7 +9,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections import OrderedDict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from numbers import Integral
 from pathlib import Path
@@ -282,6 +282,12 @@ class Sentences(TextFeatures):
     name = "sentences"
 
 
+class Paragraphs(TextFeatures):
+    """Paragraphs, by empty lines; of a text without any, its lines."""
+
+    name = "paragraphs"
+
+
 @dataclass(frozen=True)
 class Columns(Features):
     """Columns of a table, one by one or in groups.
@@ -352,10 +358,14 @@ class SoundSegments(Features):
 
 FEATURES: dict[str, dict[str, type[Features]]] = {
     "image": {"segments": Segments, "grid": Grid},
-    "text": {"words": Words, "tokens": Tokens, "sentences": Sentences},
+    "text": {"words": Words, "tokens": Tokens, "sentences": Sentences, "paragraphs": Paragraphs},
     "row": {"columns": Columns},
     "sound": {"segments": SoundSegments},
 }
+
+
+class OtherKindError(ValueError):
+    """Features that a kind of input does not have."""
 
 
 def features_of(asked: Any, inputs: Inputs) -> Features:
@@ -370,16 +380,31 @@ def features_of(asked: Any, inputs: Inputs) -> Features:
     else:
         found = _made(asked, inputs)
     if found.made_for != inputs.feature_kind:
-        raise ValueError(
+        raise OtherKindError(
             f"{type(found).__name__} are features of a {found.made_for}, and {inputs.encoder!r} takes a {inputs.noun}. "
             f"{_offered(inputs)}"
         )
     return found
 
 
+def features_by_kind(asked: Any, kinds: Iterable[Inputs]) -> dict[str, Features]:
+    """Return what ``features=`` means for those of several kinds of input that have such; raise if none has."""
+    found: dict[str, Features] = {}
+    refused: list[OtherKindError] = []
+    for inputs in {inputs.feature_kind: inputs for inputs in kinds}.values():
+        try:
+            found[inputs.feature_kind] = features_of(asked, inputs)
+        except OtherKindError as error:
+            refused.append(error)
+    if not found:
+        raise refused[0]
+    return found
+
+
 def _made(asked: Any, inputs: Inputs) -> Features:
     """Return features of what they are made of."""
-    if inputs.feature_kind == "image":
+    is_name = isinstance(asked, str) and any(asked in names for names in FEATURES.values())  # and no file
+    if inputs.feature_kind == "image" and not is_name:
         if (isinstance(asked, Integral) and not isinstance(asked, bool)) or _is_pair(asked):
             return Grid(int(asked) if isinstance(asked, Integral) else tuple(asked))
         if isinstance(asked, str | Path) and Path(asked).is_dir():
@@ -394,7 +419,7 @@ def _made(asked: Any, inputs: Inputs) -> Features:
         return Columns(asked)
     if inputs.feature_kind == "sound" and isinstance(asked, Integral):
         return SoundSegments(int(asked))
-    raise ValueError(f"The 'features' parameter does not take {shown(asked)} here. {_offered(inputs)}")
+    raise OtherKindError(f"The 'features' parameter does not take {shown(asked)} here. {_offered(inputs)}")
 
 
 def _is_pair(asked: Any) -> bool:

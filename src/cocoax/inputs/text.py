@@ -32,16 +32,17 @@ from cocoax.store import digest
 CPU_TOKENS = 4096  # tokens of a batch on a CPU: measured with MiniLM, larger ones leave the caches and take 10 % longer
 
 Span = tuple[int, int]
-Features = Literal["words", "tokens", "sentences"]
+Features = Literal["words", "tokens", "sentences", "paragraphs"]
 
 _WORD_BOUNDARY = regex.compile(r"\b", regex.WORD | regex.VERSION1)
 # A sentence ends at . ! ? … (and quotes after them) before a space that no small letter follows, at the marks of Chinese and
 # Japanese, or at an empty line.
 _SENTENCE_END = regex.compile(r"""[.!?…؟۔]+[\p{Pe}\p{Pf}"']*(?=\s+[^\s\p{Ll}]|\s*$)|[。！？]+[\p{Pe}\p{Pf}]*|\n\s*\n""")
+_EMPTY_LINE = regex.compile(r"\n\s*\n")
 
 
 def check_features(features: str) -> Features:
-    """Raise unless it is one of the three kinds."""
+    """Raise unless it is one of the four."""
     check_choice("features", features, get_args(Features))
     return cast("Features", features)
 
@@ -56,6 +57,14 @@ def sentences(text: str) -> list[Span]:
     return _pieces(text, [match.end() for match in _SENTENCE_END.finditer(text)])
 
 
+def paragraphs(text: str) -> list[Span]:
+    """Return begin and end of every paragraph: they are apart by empty lines, or by line ends where there is no such line."""
+    ends = [match.end() for match in _EMPTY_LINE.finditer(text.strip())]
+    start = len(text) - len(text.lstrip())
+    ends = [start + end for end in ends] or [place + 1 for place, letter in enumerate(text) if letter == "\n"]
+    return _pieces(text, ends)
+
+
 def _pieces(text: str, cuts: Sequence[int]) -> list[Span]:
     """Return begin and end of what lies between the cuts, without the space around it."""
     bounds = [0, *cuts, len(text)]
@@ -65,6 +74,9 @@ def _pieces(text: str, cuts: Sequence[int]) -> list[Span]:
         if piece.strip():
             spans.append((begin + len(piece) - len(piece.lstrip()), begin + len(piece.rstrip())))
     return spans
+
+
+_SPANS = {"words": words, "sentences": sentences, "paragraphs": paragraphs}
 
 
 def group(text: str, tokens: Sequence[Span | None], features: Features) -> tuple[list[Span], list[int]]:
@@ -78,7 +90,7 @@ def group(text: str, tokens: Sequence[Span | None], features: Features) -> tuple
         spans = [_trimmed(text, span) for span in tokens if span is not None]
         numbers = iter(range(len(spans)))
         return spans, [-1 if span is None else next(numbers) for span in tokens]
-    spans = words(text) if features == "words" else sentences(text)
+    spans = _SPANS[features](text)
     owner = [-1] * len(text)
     for number, (begin, end) in enumerate(spans):
         owner[begin:end] = [number] * (end - begin)
@@ -308,7 +320,8 @@ class Texts(Inputs):
         limit: the most tokens the module takes.
         pad: the id that fills up shorter texts of a batch; the tokenizer's if not given.
         mask: the id of the mask token, which can stand for removed words; the tokenizer's if not given.
-        features: what explanations are about: ``"words"``, ``"tokens"`` or ``"sentences"``.
+        features: what explanations are about: ``"words"``, ``"tokens"``, ``"sentences"`` or
+            ``"paragraphs"``.
         too_long: what happens to a text over the limit: ``"raise"`` says how long it is, ``"cut"`` leaves out the end and
             warns.
         embedding: the layer of the token embeddings, which gradients are taken of, as in ``module.named_modules()``; found

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, TypeVar
 
@@ -17,7 +17,7 @@ from cocoax.encoders.function_calls import BudgetError, FunctionModule, NotKnown
 from cocoax.encoders.late_interaction import TokenModule
 from cocoax.encoders.rerankers import Reranker
 from cocoax.inputs import Explicand
-from cocoax.inputs.text import check_features
+from cocoax.inputs.features import Features, Sentences, features_by_kind
 from cocoax.methods import Attribution, Method, RemovalMethod, Rise, Run
 from cocoax.methods.method import INPUT_TYPES, Input, check_encoder
 from cocoax.methods.run_cache import cached_run
@@ -35,7 +35,7 @@ from cocoax.questions.long_texts import (
 from cocoax.questions.match_results import Hit, Hits, Match, MatchSide
 from cocoax.questions.sparse_terms import is_sparse, shared_terms
 from cocoax.questions.summaries import label_of
-from cocoax.questions.windows import Piece, closest, closest_to, pieces_of, represent
+from cocoax.questions.windows import Piece, closest, closest_to, pieces_of, represent, tower_of
 from cocoax.references import Reference
 from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
 from cocoax.targets import Target, similarity_to
@@ -51,27 +51,38 @@ class _Settings:
 
     Attributes:
         method: of all; None chooses one for each kind of input.
-        features: ``"words"``, ``"tokens"``, ``"sentences"``, or ``"auto"``: words, and of long texts sentences and the words
-            of those that matter. None is auto where there is no method, and the encoder's own with one.
+        features: by the kind of input. What is not in it is divided as the encoder or the method chooses; without a method
+            texts are divided into words, and long ones into sentences and the words of those that matter.
         many: whether documents are hits, each of which gets fewer masked copies where there is no method.
         max_tokens: where the search cut texts off.
 
     """
 
     method: Method | None
-    features: str | None = None
+    features: Mapping[str, Features] = field(default_factory=dict)
     many: bool = False
     max_tokens: int | None = None
 
     def __post_init__(self) -> None:
         if self.method is not None:
             check_kind("The 'method' parameter", self.method, Method, "must be an attribution method, such as cocoax.Rise()")
-        if self.features is not None and str(self.features) != "auto":
-            check_features(str(self.features))
-        if self.features == "auto" and self.method is not None:
-            raise ValueError("features='auto' chooses the samples of each level; leave out 'method', or name the features.")
         if self.max_tokens is not None:
             check_count("max_tokens", self.max_tokens, 1)
+
+
+def _features_for(asked: Any, method: Method | None, towers: Iterable[Encoder]) -> dict[str, Features]:
+    """Return what ``features=`` means for each kind of input that has such; raise if none has."""
+    if isinstance(asked, str) and asked == "auto":
+        if method is not None:
+            raise ValueError("features='auto' chooses the samples of each level; leave out 'method', or name the features.")
+        return {}
+    return {} if asked is None else features_by_kind(asked, (tower.inputs for tower in towers))
+
+
+def _towers(encoder: Encoder, query: Input, document_encoder: Encoder | None, inputs: Sequence[Input]) -> list[Encoder]:
+    """Return the encoders that take a query and documents."""
+    own = encoder if document_encoder is None else document_encoder
+    return [tower_of(getattr(encoder, "queries", encoder), query), *(tower_of(own, item) for item in inputs)]
 
 
 def explain_text(
@@ -81,7 +92,7 @@ def explain_text(
     foil: Reference | None = None,
     *,
     method: Method | None = None,
-    features: str | None = None,
+    features: Any = None,
     similarity: str | Similarity = "cosine",
     progress: bool | None = None,
 ) -> MatchSide:
@@ -89,7 +100,8 @@ def explain_text(
 
     One run gives the attribution and both of its parts; ``method`` and ``features`` are those of :func:`explain_match`.
     """
-    matcher = Matcher(_Settings(method, features), get_similarity(similarity), progress)
+    settings = _Settings(method, _features_for(features, method, [encoder]))
+    matcher = Matcher(settings, get_similarity(similarity), progress)
     piece = Piece(encoder, text, text)
     return matcher.answered(lambda: matcher.side(piece, corpus, foil), [piece])
 
@@ -101,7 +113,7 @@ def explain_match(
     rather_than: Any = (),
     *,
     method: Method | None = None,
-    features: str | None = None,
+    features: Any = None,
     similarity: str | Similarity | None = None,
     document_encoder: Encoder | None = None,
     max_tokens: int | None = None,
@@ -122,8 +134,10 @@ def explain_match(
             by the margin over these, those of the document by its similarity to the query. The document is never compared
             with itself.
         method: how to explain; by default :class:`cocoax.Rise`, with as many samples as the length of the text asks for.
-        features: ``"words"``, ``"tokens"``, ``"sentences"``; or ``"auto"``, the default without a ``method``: words of short
-            texts; of long ones the sentences, and the words of the sentences that matter.
+        features: what is removed as one part, see :meth:`cocoax.Encoder.explicand`: ``"sentences"``, ``Segments(20)``, a
+            label map. Query and document are both divided so where both can be. ``"auto"``, the default without a
+            ``method``: words of short texts; of long ones the sentences, and the words of the sentences that matter. To
+            divide each side in its own way, pass ``encoder.explicand(photo, features)`` as the side.
         similarity: that of the search: ``"cosine"`` (the default), ``"dot"``, or ``"maxsim"`` of encoders with one vector for
             each token.
         document_encoder: that of documents, where it is another one; prompts of queries are those of ``encoder.queries``.
@@ -131,10 +145,10 @@ def explain_match(
         progress: show a progress bar (``None``: when it takes long).
 
     """
-    settings = _Settings(method, features, False, max_tokens)
     check_encoder(encoder)
-    matcher = _matcher_for(encoder, settings, similarity, progress)
     inputs = [read_hit(document).content, *(hit.content for hit in _as_hits(rather_than))]
+    chosen = _features_for(features, method, _towers(encoder, query, document_encoder, inputs))
+    matcher = _matcher_for(encoder, _Settings(method, chosen, False, max_tokens), similarity, progress)
     found, *others = matcher.found(encoder, query, encoder if document_encoder is None else document_encoder, inputs)
     foils = _distinct(found, others, "The document")
     foil = Foil(foils, "the other" if len(foils) == 1 else f"the {len(foils)} others") if foils else None
@@ -149,7 +163,7 @@ def explain_hits(
     rather_than: Any = None,
     *,
     method: Method | None = None,
-    features: str | None = None,
+    features: Any = None,
     similarity: str | Similarity | None = None,
     document_encoder: Encoder | None = None,
     max_tokens: int | None = None,
@@ -178,7 +192,6 @@ def explain_hits(
         progress: show a progress bar (``None``: when it takes long).
 
     """
-    settings = _Settings(method, features, True, max_tokens)
     if method is not None:
         advice = "must be one that removes features, such as cocoax.Rise(): hits are explained from its runs"
         check_kind("The 'method' parameter", method, RemovalMethod, advice)
@@ -186,8 +199,9 @@ def explain_hits(
     if not given:
         raise ValueError("There are 0 hits to explain; pass what the search found, best first.")
     check_encoder(encoder)
-    matcher = _matcher_for(encoder, settings, similarity, progress)
     inputs = [hit.content for hit in [*given, *([] if rather_than is None else _as_hits(rather_than))]]
+    chosen = _features_for(features, method, _towers(encoder, query, document_encoder, inputs))
+    matcher = _matcher_for(encoder, _Settings(method, chosen, True, max_tokens), similarity, progress)
     every = matcher.found(encoder, query, encoder if document_encoder is None else document_encoder, inputs)
     found, others = every[: len(given)], every[len(given) :]
     foils = _next_hits(found) if rather_than is None else _given_foils(found, others)
@@ -306,13 +320,13 @@ class Matcher:
             self._explicands[piece] = explicand, piece.key(explicand)
         return self._explicands[piece]
 
-    def _by(self, piece: Piece, features: str | None = None) -> Piece:
-        """Return a piece of text with the features that are asked for."""
-        features = features or self.settings.features
-        return piece if features in (None, "auto") else piece.by(str(features))
+    def _by(self, piece: Piece) -> Piece:
+        """Return a piece with the features that are asked for."""
+        features = self.settings.features.get(piece.tower.inputs.feature_kind)
+        return piece if features is None else replace(piece, features=features)
 
     def _is_auto(self, piece: Piece) -> bool:
-        return self.settings.method is None and self.settings.features in (None, "auto") and piece.has_words
+        return self.settings.method is None and self._by(piece).has_words
 
     def found(self, encoder: Encoder, query: Input, document_encoder: Encoder, inputs: Sequence[Input]) -> list[Found]:
         """Return each input with the windows of the query and of its own that fit best; raise if any is empty."""
@@ -390,7 +404,7 @@ class Matcher:
         if method is not None:
             return Plan(explicand, self._shortened(method))
         budget = self._budget(piece)
-        if is_long(piece.content) and (by_sentences := piece.by("sentences").explicand()).shape[0] > 1:
+        if is_long(piece.content) and (by_sentences := replace(piece, features=Sentences()).explicand()).shape[0] > 1:
             return Plan(by_sentences, Rise(samples=budget.sentences), explicand, budget)
         return Plan(explicand, Rise(samples=budget.words))
 

@@ -16,6 +16,7 @@ from torch import Tensor
 
 from cocoax.encoders import Encoder
 from cocoax.encoders.rerankers import SEPARATOR, joint_text
+from cocoax.inputs.features import Sentences, Words
 from cocoax.inputs.text import Text, sentences, words
 from cocoax.masking import BitMasks
 from cocoax.masking.control_variates import ORDERS, REST, product_kernel
@@ -63,7 +64,12 @@ class RerankerMatcher(Matcher):
         by_words, in_two = piece.tower.explicand(piece.content), self._is_auto(piece) and is_long(piece.whole)
         spans, count = _spans_with_sentences(piece.content)
         in_two = in_two and len(spans) > count + 1
-        features = with_spans(by_words, spans) if in_two or self.settings.features == "sentences" else by_words
+        asked = self.settings.features.get("text")
+        if not isinstance(asked, Words | Sentences | None):
+            raise ValueError(
+                "Texts of a reranker are divided into words or sentences; name one of them, or leave 'features' out."
+            )
+        features = with_spans(by_words, spans) if in_two or isinstance(asked, Sentences) else by_words
         if in_two:
             return Plan(features, Rise(samples=budget.sentences), by_words, budget, count)
         return Plan(features, Rise(samples=budget.words) if method is None else self._shortened(method))

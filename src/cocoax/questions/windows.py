@@ -13,7 +13,7 @@ from torch import Tensor
 
 from cocoax.cautions import caution
 from cocoax.encoders import Encoder
-from cocoax.inputs import Explicand
+from cocoax.inputs import Explicand, Features
 from cocoax.inputs.text import words
 from cocoax.methods.method import check_encoder
 from cocoax.similarity import Similarity
@@ -43,6 +43,7 @@ class Piece:
         content: what the encoder is given: the input, or the text of the window.
         window: which window it is, if the input is too long to be taken as a whole.
         is_query: whether it is the query of a search.
+        features: what it is divided into; None is what the encoder or the method chooses.
 
     """
 
@@ -51,22 +52,18 @@ class Piece:
     content: Any
     window: Window | None = None
     is_query: bool = False
+    features: Features | None = None
 
     @property
     def has_words(self) -> bool:
-        """Whether it is a text that an encoder takes by its words."""
-        return isinstance(self.content, str) and getattr(self.tower.inputs, "features", None) == "words"
-
-    def by(self, features: str) -> Piece:
-        """Return it with other features; anything but a text stays as it is."""
-        tower: Any = self.tower
-        if not isinstance(self.content, str) or not hasattr(tower, "by") or tower.inputs.features == features:
-            return self
-        return replace(self, tower=tower.by(features))
+        """Whether it is a text that is divided into words because nothing else was asked for."""
+        inputs: Any = self.tower.inputs
+        other = self.features is not None or inputs.chosen_features is not None
+        return isinstance(self.content, str) and not other and getattr(inputs, "features", None) == "words"
 
     def explicand(self) -> Explicand:
         """Return it made ready to be explained; a window is shown within its whole text."""
-        explicand = self.tower.explicand(self.content)
+        explicand = self.tower.explicand(self.content, self.features)
         if self.window is None:
             return explicand
         shown: Any = explicand.display
