@@ -9,7 +9,7 @@ import torch
 from scipy.stats import false_discovery_control
 
 from cocoax.survey import Index, build
-from cocoax.survey.shortcuts import Classes, Shortcuts, compared_at, shares, within
+from cocoax.survey.shortcuts import Classes, Shortcuts, _compared_sizes, _p_values, _unusual_by_size
 from tests.survey import photos
 
 
@@ -58,7 +58,9 @@ def test_shortcuts__classes_of_any_size_seem_equally_unusual_if_nothing_is(sizes
     below: dict[str, list[float]] = {str(size): [] for size in sizes}
     for _ in range(12):
         noise = [random.standard_t(5, size=(size, 16)) for size in sizes]
-        p = shares(np.concatenate([within(drawn, compared_at(np.array(sizes))) for drawn in noise], 1), names)
+        p = _p_values(
+            np.concatenate([_unusual_by_size(drawn, _compared_sizes(np.array(sizes))) for drawn in noise], 1), names
+        )
         for name, found in below.items():
             found.append(float((p[names == name] < 0.05).mean()))
     assert all(0.02 <= np.mean(found) <= 0.08 for found in below.values())
@@ -68,7 +70,7 @@ def test_shortcuts__how_many_must_stand_out_is_said(tmp_path: Path) -> None:
     z, names = np.random.default_rng(0).random(1000), np.repeat(["a", "b"], 500)
     for count, found in ((39, 0), (40, 40)):
         z[:count] = 50
-        assert (false_discovery_control(shares(z[None], names)) < 0.05).sum() == found
+        assert (false_discovery_control(_p_values(z[None], names)) < 0.05).sum() == found
     images = [photos.pixels("dawn", seed) for seed in range(40)]
     own = build(photos.encoder(), images, tmp_path / "index", photos.METHOD, labels=["a", "b"] * 20)
     assert repr(own.shortcuts()) == "Shortcuts('label', 0 of 40 inputs with q < .05, which takes 39 that stand out)"
@@ -81,12 +83,12 @@ def test_within__members_are_compared_with_as_many_others() -> None:
     apart = np.abs(drawn - np.median(drawn, 0))
     spread = 1.4826 * np.median(apart, 0)
     whole = ((drawn - np.median(drawn, 0)) / np.maximum(spread, np.median(spread) / 2)).max(1)
-    found = within(drawn, [20, 50, 80])
+    found = _unusual_by_size(drawn, [20, 50, 80])
     assert np.allclose(found[1], whole)
     assert np.isnan(found[2]).all()
     assert np.isfinite(found[0]).all()
     assert 0.5 < np.corrcoef(found[0], whole)[0, 1] < 1
-    assert compared_at(np.array([1000, 24, 20, 25, 700, 60])) == [20, 25, 60, 700, 1000]
+    assert _compared_sizes(np.array([1000, 24, 20, 25, 700, 60])) == [20, 25, 60, 700, 1000]
 
 
 def test_shortcuts__of_texts_there_are_none(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -166,7 +166,7 @@ def shortcuts(index: Index, label: str, rows: np.ndarray) -> Shortcuts:
         raise ValueError("Inputs of different shapes, such as texts, have no places in common; ask for words instead.")
     classes = Classes.of(index, label, rows, MIN_CLASS)
     names, counts = np.unique(classes.values, return_counts=True)
-    sizes = compared_at(counts)
+    sizes = _compared_sizes(counts)
     found: list[tuple[int, str, int, float, float, float]] = []
     usual: dict[str, Tensor] = {}
     within_sizes = []
@@ -176,12 +176,12 @@ def shortcuts(index: Index, label: str, rows: np.ndarray) -> Shortcuts:
         middle = np.median(drawn, 0)
         usual[name] = torch.from_numpy(middle).view(index.cells)
         unusual = _unusual(drawn)
-        within_sizes.append(within(drawn, sizes))
+        within_sizes.append(_unusual_by_size(drawn, sizes))
         for number, (row, cell) in enumerate(zip(members, unusual.argmax(1).tolist(), strict=True)):
             values = float(drawn[number, cell]), float(middle[cell]), float(unusual[number, cell])
             found.append((int(row), name, cell, *values))
     z = np.array([entry[-1] for entry in found])
-    p = shares(np.concatenate(within_sizes, 1), np.repeat(names, counts))
+    p = _p_values(np.concatenate(within_sizes, 1), np.repeat(names, counts))
     q = stats.false_discovery_control(p)  # of Benjamini and Hochberg
     suspects = []
     for number in np.argsort(-z, kind="stable"):
@@ -202,7 +202,7 @@ def _unusual(drawn: np.ndarray) -> np.ndarray:
     return unusual
 
 
-def compared_at(counts: np.ndarray) -> list[int]:
+def _compared_sizes(counts: np.ndarray) -> list[int]:
     """Return the numbers of members that classes are compared at: their own sizes, of those nearly the same one."""
     sizes: list[int] = []
     for count in np.unique(counts).tolist():
@@ -211,7 +211,7 @@ def compared_at(counts: np.ndarray) -> list[int]:
     return sizes
 
 
-def within(drawn: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
+def _unusual_by_size(drawn: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
     """Return how unusual each map of a class ``[n, cells]`` is at its most unusual cell among random members, so many each.
 
     ``[sizes, n]``, and NaN where the class has fewer.
@@ -226,11 +226,11 @@ def within(drawn: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
     return found
 
 
-def shares(unusual: np.ndarray, names: np.ndarray) -> np.ndarray:
+def _p_values(unusual: np.ndarray, names: np.ndarray) -> np.ndarray:
     """Return for each input the share of those of all other classes that are at least as unusual in theirs.
 
-    Two classes are compared at the size of the smaller, as :func:`within` has it: the fewer members there are, the less well
-    is known what is usual, and the more unusual all of them seem.
+    Two classes are compared at the size of the smaller one, since maps of a small class seem more unusual: its median is less
+    certain.
     """
     largest = (~np.isnan(unusual)).sum(0) - 1
     p = np.empty(len(names))
