@@ -22,8 +22,7 @@ from torch import Tensor
 import cocoax
 from cocoax.data.readers import cifar10
 from cocoax.evaluation.sanity import consistency
-from cocoax.insight.important_examples import ExampleMethod, Members, Neighbours, Simplex
-from cocoax.insight.influence import Influence, TracIn
+from cocoax.insight.important_examples import ExampleMethod, Influence, Members, Neighbours, Simplex, TracIn
 from cocoax.paper.training.objectives import nt_xent
 from cocoax.paper.training.recipes import RECIPES
 

@@ -8,8 +8,8 @@ import torch
 from cocoax.evaluation.separability import Separability
 from cocoax.inputs import Display, Explicand, Names, Picture
 from cocoax.insight import Counterfactual, Examples, Flip, GradientCounterfactual, Knowledge, Minimal, PartSet
-from cocoax.insight.exchange import FeatureExchange
-from cocoax.insight.knowledge import CaptionComparison, CorpusSizeAuc
+from cocoax.insight.counterfactuals import FeatureExchange
+from cocoax.insight.knowledge import CaptionComparison, _CorpusSizeAuc
 from cocoax.results import Result
 from tests.kinds import Recordings
 
@@ -44,7 +44,7 @@ def examples() -> Examples:
 
 
 FOUND = Separability(0.9, 0.8, 0.95, 0.01, (20, 30))
-SIZES = (CorpusSizeAuc(1, 0.7, 0.1), CorpusSizeAuc(5, 0.85, 0.05))
+SIZES = (_CorpusSizeAuc(1, 0.7, 0.1), _CorpusSizeAuc(5, 0.85, 0.05))
 CHANGED = (Explicand(torch.zeros(3, 6, 8), PHOTO), Explicand(torch.rand(3, 6, 8, generator=torch.Generator()), PHOTO))
 INSIGHTS: dict[str, Result] = {
     "knowledge": Knowledge(EVIL, "rest", FOUND, "held-out members", SIZES),

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import cocoax
 from cocoax.insight import tcav
-from cocoax.insight.concept_vectors import class_gradients, concept_vector
+from cocoax.insight.concept_vectors import _class_gradients, _concept_vector
 from tests.conftest import SmallNet, images
 
 
@@ -53,7 +53,7 @@ class Whole(nn.Module):
 def test_tcav__is_captums(classifier: cocoax.Encoder, tmp_path: Path) -> None:
     bright, other = images(10, seed=1) + 1, images(12, seed=2)
     concept, foil = classifier.reference(bright, name="bright"), classifier.reference(other, name="other")
-    vector = concept_vector(concept, foil)
+    vector = _concept_vector(concept, foil)
 
     class Ours(Classifier):
         """Gives Captum the same concept vector, and its opposite for the foil."""
@@ -87,7 +87,7 @@ def test_tcav__is_captums(classifier: cocoax.Encoder, tmp_path: Path) -> None:
 
 def test_concept_vector__points_from_the_foil_to_the_concept(classifier: cocoax.Encoder) -> None:
     concept, foil = classifier.reference(images(20, seed=1) + 1), classifier.reference(images(20, seed=2) - 1)
-    vector = concept_vector(concept, foil)
+    vector = _concept_vector(concept, foil)
     assert float(vector.norm()) == pytest.approx(1)
     assert concept.samples is not None
     assert foil.samples is not None
@@ -96,7 +96,7 @@ def test_concept_vector__points_from_the_foil_to_the_concept(classifier: cocoax.
 
 def test_class_gradients__are_finite_differences(classifier: cocoax.Encoder) -> None:
     representations = classifier.represent(images(2, seed=5))
-    gradients, name = class_gradients(classifier, representations, 2)
+    gradients, name = _class_gradients(classifier, representations, 2)
     assert name == "cow"
     assert classifier.head is not None
     step = 1e-2 * torch.eye(8)

@@ -14,8 +14,7 @@ from PIL import Image
 
 import cocoax
 from cocoax.encoders.families.sentence import load_hf_text
-from cocoax.insight.counterfactuals import _ExchangeSearch
-from cocoax.insight.exchange import _PictureExchange
+from cocoax.insight.counterfactuals import _ExchangeSearch, _PictureExchange
 from tests.conftest import images
 from tests.insight.games import COLUMNS, pictures, segmented, subsets, table
 from tests.kinds import recording_encoder, recordings

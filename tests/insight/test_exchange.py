@@ -14,7 +14,7 @@ from torch import Tensor
 
 from cocoax.inputs import Explicand, Inputs, Names, Pictures, Rows, Sounds, Texts
 from cocoax.inputs.text import Text
-from cocoax.insight.exchange import (
+from cocoax.insight.counterfactuals import (
     Change,
     Exchange,
     FeatureExchange,

@@ -11,7 +11,7 @@ from scipy.optimize import minimize
 
 import cocoax
 from cocoax.encoders.families.sentence import load_hf_text
-from cocoax.insight.important_examples import METHODS, Neighbours, mixture
+from cocoax.insight.important_examples import METHODS, Neighbours, _mixture
 from tests.conftest import SmallNet, images
 from tests.insight.games import table
 from tests.tiny import TEXTS, save_bert
@@ -98,7 +98,7 @@ def test_simplex__is_the_closest_mixture() -> None:
     for count in (3, 12, 40):
         members = torch.randn(count, 8, generator=generator).double()
         vector = torch.randn(8, generator=generator).double()
-        weights = mixture(vector, members)
+        weights = _mixture(vector, members)
         slow = minimize(
             lambda own, m=members, v=vector: float(((own @ m.numpy() - v.numpy()) ** 2).sum()),
             np.full(count, 1 / count),
@@ -111,7 +111,7 @@ def test_simplex__is_the_closest_mixture() -> None:
         assert float(weights.min()) >= 0
         assert float((weights @ members - vector).square().sum()) <= slow.fun + 1e-5
     inside = members[:3].mean(0)
-    assert float((mixture(inside, members) @ members - inside).norm()) < 1e-4
+    assert float((_mixture(inside, members) @ members - inside).norm()) < 1e-4
 
 
 def test_simplex__says_what_is_left_over(encoder: cocoax.Encoder) -> None:

@@ -11,7 +11,7 @@ import torch
 from torch import Tensor, nn
 
 import cocoax
-from cocoax.insight.influence import _last_layers, _Losses
+from cocoax.insight.important_examples import _last_layers, _Losses
 from cocoax.paper.networks.resnet import ResNet
 from tests.conftest import SmallNet, images
 from tests.insight.games import table

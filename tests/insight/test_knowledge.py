@@ -13,7 +13,7 @@ import cocoax
 from cocoax.evaluation.separability import Separability
 from cocoax.evaluation.statistics import wilson
 from cocoax.insight import Knowledge
-from cocoax.insight.knowledge import CaptionComparison, CorpusSizeAuc
+from cocoax.insight.knowledge import CaptionComparison, _CorpusSizeAuc
 from tests.towers import picture, two_towers
 
 
@@ -72,7 +72,7 @@ def test_knows__how_many_are_enough(known: Knowledge) -> None:
     enough = next(of.size for of in known.sizes if best.auc - of.auc <= 0.01)
     assert known.enough == enough < best.size
     assert known.remarks == (f"A corpus of {enough} would do as well as one of {best.size}: AUC {best.auc:.2f}.",)
-    few, many = CorpusSizeAuc(2, 0.7, 0.1), CorpusSizeAuc(5, 0.8, 0.1)
+    few, many = _CorpusSizeAuc(2, 0.7, 0.1), _CorpusSizeAuc(5, 0.8, 0.1)
     assert replace(known, sizes=(few, many)).remarks == ("More members help: AUC 0.70 with 2, 0.80 with 5.",)
     assert known.sizes[0].auc < best.auc
     assert cocoax.knows(reference(2, 0), reference(5, 1), permutations=39).remarks == ()

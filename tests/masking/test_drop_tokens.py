@@ -17,7 +17,7 @@ from cocoax.inputs import Explicand
 from cocoax.masking import MaskedEncoder
 from cocoax.masking.baseline_presets import PRESETS, preset, presets_of
 from cocoax.methods.run_cache import cached_run
-from cocoax.survey.builder import EntryBuilder, seeded
+from cocoax.survey.builder import EntryBuilder, _with_own_seed
 from cocoax.survey.items import Item
 from cocoax.survey.storage import IndexRecipe
 from tests.conftest import SmallNet
@@ -177,7 +177,7 @@ def test_entry__of_an_index_has_the_field_of_a_run(encoder: cocoax.Encoder) -> N
     maker = EntryBuilder(encoder, IndexRecipe(method), encoder.space)
     first, second = maker.make([maker.read(Item(name, picture(seed))) for seed, name in enumerate("ab")])
     assert (first.error, second.error) == (None, None)
-    run = seeded(method, "b").run(encoder, picture(1))
+    run = _with_own_seed(method, "b").run(encoder, picture(1))
     vectors, anchors = (torch.nn.functional.normalize(part.double()) for part in (run.representations, run.anchors))
     effects = run.method.effects(run.masks, vectors, anchors).values  # [d, cells]
     assert second.field is not None

@@ -25,7 +25,7 @@ from cocoax.methods.removal import RemovalMethod
 from cocoax.store import atomic_write, folder_lock
 from cocoax.survey import Index, build, storage
 from cocoax.survey import builder as building
-from cocoax.survey.builder import EntryBuilder, Plan, seeded
+from cocoax.survey.builder import EntryBuilder, _FieldPlan, _with_own_seed
 from cocoax.survey.items import Item, content_digest
 from cocoax.survey.storage import IndexRecipe, linear_similarity, shard_files
 from tests.survey import photos
@@ -47,7 +47,7 @@ def test_build__fields_are_the_effects_of_a_run_of_each_input(folder: Path, tmp_
     assert index.columns["label"].tolist() == ["dawn"] * 5 + ["dusk"] * 5
     target = cocoax.similarity_to(encoder.reference([folder / "dawn" / "0.png"]))
     for row in (0, 7):
-        run = seeded(method, index.ids[row]).run(encoder, folder / index.ids[row])
+        run = _with_own_seed(method, index.ids[row]).run(encoder, folder / index.ids[row])
         scores = target.score(run.representations)
         kept = torch.cat([run.masks.full(slice(i, i + 1)) for i in range(len(run))]).double()
         # A slow and plain estimate of the same thing: the covariance of score and mask, over p (1 - p), pooled to cells.
@@ -199,7 +199,7 @@ def test_build__full_disk_says_how_much_is_needed_and_goes_on(
 def test_build__says_how_long_it_takes_and_writes_every_minute(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(building, "PATIENCE", -1.0)  # every input takes longer
+    monkeypatch.setattr(building, "_PATIENCE", -1.0)  # every input takes longer
     said: list[str] = []
     index = build(photos.encoder(), folder, tmp_path / "index", METHOD, announce=said.append)
     assert len(shard_files(tmp_path / "index")) == 10
@@ -254,7 +254,7 @@ def maker(method: cocoax.Rise = photos.METHOD, similarity: str = "cosine") -> En
 def test_make__is_what_a_run_of_the_input_gives(similarity: str) -> None:
     own, image = maker(similarity=similarity), photos.pixels("dawn", 1)
     (entry,) = own.make([own.read(Item("a", image, {"year": 3}))])
-    run = seeded(photos.METHOD, "a").run(own.encoder, image)
+    run = _with_own_seed(photos.METHOD, "a").run(own.encoder, image)
     vectors, ends = feature_vectors(run.representations, run.anchors, linear_similarity(similarity))
     masks = run.method.cells(run.masks, (4, 4))
     expected = run.method.effects(masks, vectors, ends).values.movedim(0, -1)
@@ -365,7 +365,7 @@ def test_make__a_folded_encoder_is_tried_on_every_input() -> None:
     entries = list(own.make([own.read(item) for item in items]))
     assert any(isinstance(fast.encoder.owner.norm, nn.Identity) for fast in own._fast.values())  # type: ignore[union-attr]
     for item, entry in zip(items, entries, strict=True):
-        run = seeded(photos.METHOD, item.id).run(photos.encoder(Normed()), item.value)
+        run = _with_own_seed(photos.METHOD, item.id).run(photos.encoder(Normed()), item.value)
         vectors, ends = feature_vectors(run.representations, run.anchors, linear_similarity("cosine"))
         expected = run.method.effects(run.method.cells(run.masks, (4, 4)), vectors, ends).values.movedim(0, -1)
         assert entry.field is not None
@@ -380,7 +380,7 @@ def test_make__dropped_tokens_of_pictures_of_several_shapes() -> None:
     items = [Item(str(n), torch.randn(3, 8, width, generator=generator)) for n, width in enumerate((8, 16, 8, 24))]
     own.begin()
     for item, entry in zip(items, own.make([own.read(item) for item in items]), strict=True):
-        run = seeded(method, item.id).run(encoder, item.value)
+        run = _with_own_seed(method, item.id).run(encoder, item.value)
         vectors, ends = feature_vectors(run.representations, run.anchors, linear_similarity("cosine"))
         expected = run.method.effects(run.masks, vectors, ends).values  # [d, cells]
         assert entry.error is None
@@ -425,7 +425,7 @@ def test_maker__another_encoder_than_where_the_index_was_begun() -> None:
 )
 def test_draw__matrices_do_what_the_method_does(method: RemovalMethod, shape: tuple[int, ...]) -> None:
     grid = (3, 3) if len(shape) == 2 else None
-    plan = Plan.draw(method, shape, grid)
+    plan = _FieldPlan.draw(method, shape, grid)
     count = len(plan.masks)
     vectors = torch.randn(count + 2, 5, generator=torch.Generator().manual_seed(0), dtype=torch.float64)
     masks = method.cells(method.draw(shape), grid)

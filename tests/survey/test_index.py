@@ -11,7 +11,7 @@ import torch
 import cocoax
 from cocoax.inputs.features import Segments
 from cocoax.survey import Index, build, compare
-from cocoax.survey.builder import seeded
+from cocoax.survey.builder import _with_own_seed
 from cocoax.survey.index import RASTER
 from cocoax.survey.storage import shard_files
 from tests.survey import photos
@@ -93,7 +93,7 @@ def test_ask__agrees_with_a_question_about_one_input(features: Any, method: Any,
     target = dawn_rather_than_dusk(own)
     placed = {ranked.id: ranked.attribution for ranked in own.ask(target).highest}
     for row, name in enumerate(own.ids):
-        (answer,) = cocoax.ask(encoder, folder / name, target, seeded(method, name))
+        (answer,) = cocoax.ask(encoder, folder / name, target, _with_own_seed(method, name))
         expected, found = answer.attribution.relative, placed[name]
         assert found.score == pytest.approx(answer.score, abs=1e-5)
         assert found.baseline_score == pytest.approx(answer.attribution.baseline_score, abs=1e-5)

@@ -24,7 +24,7 @@ from cocoax.survey import build
 from cocoax.survey import ray_workers as on_ray
 from cocoax.survey.builder import Chunk
 from cocoax.survey.items import Item
-from cocoax.survey.ray_workers import check_room
+from cocoax.survey.ray_workers import _check_room
 from cocoax.survey.storage import IndexRecipe, Manifest, plain_recipe, shard_files, shard_name, write_shard
 from tests.survey import photos
 
@@ -44,16 +44,16 @@ HERE = str(Path(__file__).parents[2])
 
 
 def test_check_room__fewer_processors_than_workers() -> None:
-    check_room(2, 2, 2)
+    _check_room(2, 2, 2)
     with pytest.raises(ValueError, match=r"There are 2 CPUs for 5 workers.*at most 2 workers"):
-        check_room(5, 2, 2)
+        _check_room(5, 2, 2)
     with pytest.raises(ValueError, match=r"There are 0 GPUs for 1 workers"):
-        check_room(1, 0, 0, "GPU")
+        _check_room(1, 0, 0, "GPU")
 
 
 def test_check_room__processors_that_others_use(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(ValueError, match=r"Only 1 of 4 CPUs of this Ray are free for 2 workers.*fewer workers, or later"):
-        check_room(2, 4, 1)
+        _check_room(2, 4, 1)
     monkeypatch.setattr(on_ray.time, "sleep", lambda _seconds: None)
     shown = iter([1.0, 1.0, 3.0])  # what an earlier build had comes free
     cluster = SimpleNamespace(available_resources=lambda: {"CPU": next(shown)})
@@ -107,7 +107,7 @@ def recipe(encoder: cocoax.Encoder, space: str | None = None) -> bytes:
     return cloudpickle.dumps((encoder, "cpu", recipe, manifest))
 
 
-def answers(worker: on_ray.Worker, items: list[Item]) -> dict[str, Any]:
+def answers(worker: on_ray._Worker, items: list[Item]) -> dict[str, Any]:
     return worker({"chunk": [cloudpickle.dumps(Chunk(shard_name(0, [item.id for item in items]), items))]})
 
 
@@ -124,7 +124,7 @@ def test_worker__a_convolutional_network_gives_the_same_bytes_as_the_plain_loop(
     threads = torch.get_num_threads()
     torch.set_num_threads(on_ray.THREADS)
     build(encoder, images, tmp_path / "here", METHOD)
-    answer = answers(on_ray.Worker(recipe(encoder), on_ray.THREADS), [Item(str(n), image) for n, image in enumerate(images)])
+    answer = answers(on_ray._Worker(recipe(encoder), on_ray.THREADS), [Item(str(n), image) for n, image in enumerate(images)])
     torch.set_num_threads(threads)
     assert answer["error"] == [""]
     table = pa.ipc.open_stream(answer["table"][0]).read_all()
@@ -135,7 +135,7 @@ def test_worker__a_convolutional_network_gives_the_same_bytes_as_the_plain_loop(
 def test_worker__what_goes_wrong_is_told_in_its_answer() -> None:
     threads = torch.get_num_threads()
     encoder = photos.encoder()
-    failed = answers(on_ray.Worker(recipe(encoder, "another"), threads), [Item("0", photos.pixels("dawn", 1))])
+    failed = answers(on_ray._Worker(recipe(encoder, "another"), threads), [Item("0", photos.pixels("dawn", 1))])
     assert failed["table"] == [b""]
     assert "is another one here than where the index was begun" in failed["error"][0]
 

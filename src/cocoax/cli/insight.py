@@ -107,7 +107,7 @@ def find_counterfactual(
     from cocoax.inputs.grids import in_proportion
     from cocoax.inputs.open import open_input
     from cocoax.insight import gradient_counterfactual
-    from cocoax.insight.exchange import exchange_type
+    from cocoax.insight.counterfactuals import exchange_type
 
     draw_into_files()
     output.check(given, *sides.names)

@@ -62,7 +62,7 @@ class Importance:
         )
 
 
-def concept_vector(concept: Reference, foil: Reference) -> Tensor:
+def _concept_vector(concept: Reference, foil: Reference) -> Tensor:
     """Return the unit normal ``[d]`` of a logistic regression between a concept and a foil, pointing to the concept."""
     ours, theirs = concept.kept("TCAV"), foil.kept("TCAV")
     labels = np.array([1] * len(ours) + [0] * len(theirs))
@@ -72,7 +72,7 @@ def concept_vector(concept: Reference, foil: Reference) -> Tensor:
     return unit
 
 
-def class_gradients(encoder: Encoder, representations: Tensor, label: int | str) -> tuple[Tensor, str]:
+def _class_gradients(encoder: Encoder, representations: Tensor, label: int | str) -> tuple[Tensor, str]:
     """Return the gradient of the score of a class at each representation ``[n, d]``, and the name of the class."""
     target = class_score(encoder, label)
     with torch.inference_mode(False), torch.enable_grad():
@@ -112,7 +112,7 @@ def tcav(
         if side.count < 2:
             raise ValueError(f"{side.name!r} has 1 sample; a concept needs at least two examples.")
     encoded = isinstance(inputs, Tensor) and inputs.ndim == 2 and inputs.shape[1] == foil.dimension
-    gradients, name = class_gradients(encoder, inputs if encoded else encoder.represent(inputs), label)
+    gradients, name = _class_gradients(encoder, inputs if encoded else encoder.represent(inputs), label)
     if not bool((gradients != 0).any()):
         raise ValueError(f"The score of {name!r} does not change with the representation, so no concept can matter to it.")
     units = gradients / gradients.norm(dim=1, keepdim=True).clamp(min=1e-30)
@@ -121,11 +121,11 @@ def tcav(
     chance = []
     for _ in range(random):
         order = draws.permutation(foil.count)
-        vector = concept_vector(foil[order[:size]], foil[order[size:]])
+        vector = _concept_vector(foil[order[:size]], foil[order[size:]])
         chance.append(abs(float((units @ vector).mean())))
     made = []
     for concept in several:
-        vector = concept_vector(concept, foil)
+        vector = _concept_vector(concept, foil)
         along = gradients @ vector
         sensitivity = float((units @ vector).mean())
         above = int((along > 0).sum())

@@ -37,7 +37,7 @@ Test = Literal["held-out members", "given inputs", "random captions"]
 
 
 @dataclass(frozen=True)
-class CorpusSizeAuc:
+class _CorpusSizeAuc:
     """The separation of held-out members from the foil by corpora of one size: mean AUC over random ones, and its spread."""
 
     size: int
@@ -64,7 +64,7 @@ class Knowledge(Result):
     foil: str
     separability: Separability
     test: Test
-    sizes: tuple[CorpusSizeAuc, ...] = ()
+    sizes: tuple[_CorpusSizeAuc, ...] = ()
 
     @property
     def auc(self) -> float:
@@ -330,7 +330,7 @@ def _against_captions(
     return Separability(beaten / len(chosen), low, high, p_value, (shown.count, len(chosen)))
 
 
-def _aucs_of_sizes(corpus: Reference, foil: Reference, similarity: str | Similarity, seed: int) -> tuple[CorpusSizeAuc, ...]:
+def _aucs_of_sizes(corpus: Reference, foil: Reference, similarity: str | Similarity, seed: int) -> tuple[_CorpusSizeAuc, ...]:
     """Return how well smaller corpora do on the members that are not in them: the mean over some that are drawn."""
     similarities, count = pairwise_similarities(corpus, foil, get_similarity(similarity), MAX_COMPARED_SAMPLES, seed)
     total = len(similarities)
@@ -346,5 +346,5 @@ def _aucs_of_sizes(corpus: Reference, foil: Reference, similarity: str | Similar
             used, left = order[:size], order[size:]
             scores = similarities[:, used].mean(1) - rest
             aucs.append(float(auc_and_error(np.concatenate([scores[left], scores[count:]])[:, None], len(left))[0][0]))
-        found.append(CorpusSizeAuc(size, float(np.mean(aucs)), float(np.std(aucs))))
+        found.append(_CorpusSizeAuc(size, float(np.mean(aucs)), float(np.std(aucs))))
     return tuple(found)

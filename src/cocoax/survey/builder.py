@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -12,9 +12,11 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
+import numpy as np
 import torch
 from torch import Tensor
 
+from cocoax.cautions import caution
 from cocoax.checks import check_count, check_kind
 from cocoax.data.labelled import Split
 from cocoax.encoders import Encoder, load
@@ -37,24 +39,29 @@ from cocoax.seeding import stream
 from cocoax.spaces import same_space
 from cocoax.store import UnitFolder, as_path, digest
 from cocoax.survey.index import Index
-from cocoax.survey.items import Item, column_types, open_items, storable, value_digest
-from cocoax.survey.resume import missing_items
+from cocoax.survey.items import Item, column_types, content_digest, open_items, storable, value_digest
 from cocoax.survey.storage import (
     Entry,
     IndexRecipe,
     Manifest,
     index_folder,
+    known_table,
     linear_similarity,
     plain_recipe,
+    read_known,
+    read_shard,
+    shard_files,
     shard_name,
     table_of,
+    with_known,
     write_shard,
 )
 
-NOISE = 4  # random sums of the error of a whole map: an error is then known to about 1 / sqrt(2 * 4), 35 %
-GROUP = 8  # inputs that are read while the encoder is at work, and whose anchors are encoded together; two are in memory
-SHARD = 256  # inputs in a file, if they take less than a minute
-PATIENCE = 60.0  # seconds after which a file is written, unless its size was given
+_MAX_DROPPED_SHARE = 0.5  # of all entries: more than that are dropped only if it is asked for
+_NOISE = 4  # random sums of the error of a whole map: an error is then known to about 1 / sqrt(2 * 4), 35 %
+_GROUP = 8  # inputs that are read while the encoder is at work, and whose anchors are encoded together; two are in memory
+_SHARD = 256  # inputs in a file, if they take less than a minute
+_PATIENCE = 60.0  # seconds after which a file is written, unless its size was given
 
 
 @dataclass(frozen=True, eq=False)
@@ -139,7 +146,7 @@ def build(
     loaded = loaded if divided is None else loaded.by(divided)
     if method is not None:
         check_kind("The method", method, RemovalMethod, "must be one that removes parts, such as cocoax.Rise()")
-    check_count("shard", SHARD if shard is None else shard, 1)
+    check_count("shard", _SHARD if shard is None else shard, 1)
     linear_similarity(similarity)
     method = _with_baseline(method or IndexRecipe().method, baseline, loaded, isinstance(encoder, str))
     recipe = IndexRecipe(method, similarity, grid, divided)
@@ -158,9 +165,9 @@ def build(
     with folder.lock():
         earlier = _check_folder(folder, manifest)
         folder.remove_leftovers()
-        missing = missing_items(loaded, items, folder.folder, manifest, retry, drop, progress)
+        missing = _missing_items(loaded, items, folder.folder, manifest, retry, drop, progress)
         (manifest if earlier is None else replace(manifest, made_by=earlier.made_by)).save(folder.folder)
-        size = SHARD if shard is None else shard
+        size = _SHARD if shard is None else shard
         parts = [missing[start : start + size] for start in range(0, len(missing), size)]
         chunks = [Chunk(part[0][0], [item for _, item in part]) for part in parts]
         with bar(len(missing), f"indexing with {loaded.name}", progress) as shown:
@@ -170,7 +177,7 @@ def build(
 
                 tables = state.counted(made_on_ray(chunks, (encoder, loaded.device.type, recipe, manifest), workers, ray))
             else:
-                tables = made_here(EntryBuilder(loaded, recipe, manifest.space), chunks, state, shard is None)
+                tables = _made_here(EntryBuilder(loaded, recipe, manifest.space), chunks, state, shard is None)
             _write(folder, tables, state)
     index = Index.open(folder.folder)
     index.check_any()
@@ -263,7 +270,7 @@ def _write(folder: UnitFolder, tables: Iterable[tuple[str, Any]], progress: _Pro
             writing.result()
 
 
-def made_here(
+def _made_here(
     builder: EntryBuilder, chunks: Sequence[Chunk], progress: _Progress, patient: bool
 ) -> Iterator[tuple[str, Any]]:
     """Yield the names and the tables of shards, one for each chunk; with ``patient`` one at least every minute."""
@@ -275,10 +282,10 @@ def made_here(
             entries.append(entry)
             progress.count([entry.error])
             last = begun + len(entries) == len(chunk.items)
-            if last or len(entries) == GROUP or (patient and time.monotonic() - written > PATIENCE):
+            if last or len(entries) == _GROUP or (patient and time.monotonic() - written > _PATIENCE):
                 table = table_of(entries, progress.manifest.columns)
                 progress.estimate(table)
-                if last or (patient and time.monotonic() - written > PATIENCE):
+                if last or (patient and time.monotonic() - written > _PATIENCE):
                     yield shard_name(chunk.number + begun, [each.id for each in entries]), table
                     written, begun, entries = time.monotonic(), begun + len(entries), []
 
@@ -305,7 +312,7 @@ def _helper() -> Iterator[ThreadPoolExecutor]:
 def entries_of(builder: EntryBuilder, items: Sequence[Item]) -> Iterator[Entry]:
     """Yield the entry of each input; the next ones are read meanwhile."""
     builder.begin()
-    groups = [items[start : start + GROUP] for start in range(0, len(items), GROUP)]
+    groups = [items[start : start + _GROUP] for start in range(0, len(items), _GROUP)]
     with _helper() as pool:
         ahead: deque[Future[list[_LoadedItem]]] = deque()
         for group in groups:
@@ -319,7 +326,7 @@ def entries_of(builder: EntryBuilder, items: Sequence[Item]) -> Iterator[Entry]:
 # --- entries ----------------------------------------------------------------------------------------------------------
 
 
-def seeded(method: RemovalMethod, name: str) -> RemovalMethod:
+def _with_own_seed(method: RemovalMethod, name: str) -> RemovalMethod:
     """Return the method with the seed of an input, by its id: each has masks of its own, so that errors average out."""
     if not hasattr(method, "seed"):
         return method
@@ -328,7 +335,7 @@ def seeded(method: RemovalMethod, name: str) -> RemovalMethod:
 
 
 @dataclass(frozen=True, eq=False)
-class Plan:
+class _FieldPlan:
     """Masks, and the matrices by which a field comes of the feature vectors of masked inputs and of the two ends.
 
     All estimates are linear in the scores, so what they do to n masked inputs and two ends is known before there are any.
@@ -347,7 +354,7 @@ class Plan:
     noise: Tensor
 
     @classmethod
-    def draw(cls, method: RemovalMethod, shape: tuple[int, ...], grid: int | tuple[int, int] | None) -> Plan:
+    def draw(cls, method: RemovalMethod, shape: tuple[int, ...], grid: int | tuple[int, int] | None) -> _FieldPlan:
         """Return the plan of a method for inputs whose features have this shape, pooled to a grid if they are pixels."""
         masks = method.draw(shape)
         count = len(masks)
@@ -367,8 +374,8 @@ def _noise(x: Tensor | None, r: Tensor | None, columns: int, seed: int) -> Tenso
         return torch.zeros(0, columns, dtype=torch.float64)
     # Other signs for every input: the errors of neighbouring cells go together, which averages out over inputs alone.
     signs = stream(1, 3, seed)
-    over_cells = torch.from_numpy(signs.choice([-1.0, 1.0], (x.shape[1], NOISE)))
-    over_samples = torch.from_numpy(signs.choice([-1.0, 1.0], (len(x), NOISE)))
+    over_cells = torch.from_numpy(signs.choice([-1.0, 1.0], (x.shape[1], _NOISE)))
+    over_samples = torch.from_numpy(signs.choice([-1.0, 1.0], (len(x), _NOISE)))
     sums: Tensor = ((x @ over_cells) * over_samples).T @ r / x.shape[1] ** 0.5
     return sums
 
@@ -394,7 +401,7 @@ class _LoadedItem:
     error: str | None = None
     explicand: Explicand | None = None
     emptied: Tensor | None = None
-    plan: Plan | None = None
+    plan: _FieldPlan | None = None
     together: list[Tensor] = field(default_factory=list)
 
     def failed(self, error: Exception) -> _LoadedItem:
@@ -432,10 +439,10 @@ class EntryBuilder:
             return loaded.failed(error)
 
     def _prepare(self, loaded: _LoadedItem, explicand: Explicand) -> _LoadedItem:
-        method, explicand = seeded(self.recipe.method, loaded.item.id).choose_features(self.encoder, explicand)
+        method, explicand = _with_own_seed(self.recipe.method, loaded.item.id).choose_features(self.encoder, explicand)
         explicand = self.removal.with_features(explicand, self.encoder, getattr(method, "grid", None))
         emptied = self.removal.baseline_input(explicand)
-        plan = Plan.draw(method, tuple(explicand.shape), self.recipe.grid)
+        plan = _FieldPlan.draw(method, tuple(explicand.shape), self.recipe.grid)
         together: list[Tensor] = []
         if explicand.tensor.is_floating_point() and self.removal.encoder_for(self.encoder, explicand) is self.encoder:
             together = [explicand.tensor, *self.removal.versions(explicand, emptied)]
@@ -499,7 +506,7 @@ class EntryBuilder:
             labels,
         )
 
-    def _representations(self, game: MaskedEncoder, plan: Plan, tried: Tensor | None) -> Tensor:
+    def _representations(self, game: MaskedEncoder, plan: _FieldPlan, tried: Tensor | None) -> Tensor:
         """Return what the encoder makes of masked inputs.
 
         The first input of each shape tries the folded encoder on a whole batch, as any game does. Later ones trust it if
@@ -526,7 +533,7 @@ def _small(labels: Tensor) -> Tensor:
     return labels[sides[0]][:, sides[1]]
 
 
-def _encoded(game: MaskedEncoder, plan: Plan) -> Tensor:
+def _encoded(game: MaskedEncoder, plan: _FieldPlan) -> Tensor:
     return torch.cat(list(game.encode(plan.masks, 0, plan.method.batch_size)))
 
 
@@ -541,3 +548,112 @@ def _explicand(encoder: Encoder, value: Any) -> Explicand:
             return encoder.explicand(path)
         except (ValueError, OSError) as error:
             raise ValueError(str(error).replace(str(path), "What the table holds")) from error
+
+
+# --- going on with an index -----------------------------------------------------------------------------------------------
+
+
+@dataclass
+class _KeptEntries:
+    """The entries of an index compared with the inputs that there are now.
+
+    Attributes:
+        kept: rows of each shard that stay.
+        done: ids that need no entry any more.
+        same, changed, unreadable: how many inputs have the content that they had, another one, or cannot be read now.
+        gone: how many entries are of inputs that are not there any more.
+        numbered: whether all ids are row numbers, which inputs of other data have as well.
+
+    """
+
+    kept: dict[Path, list[int]] = field(default_factory=dict)
+    done: set[str] = field(default_factory=set)
+    same: int = 0
+    changed: int = 0
+    unreadable: int = 0
+    gone: int = 0
+    numbered: bool = True
+
+
+def _missing_items(
+    encoder: Encoder, items: Sequence[Item], folder: Path, manifest: Manifest, retry: bool, drop: bool, progress: bool | None
+) -> list[tuple[int, Item]]:
+    """Return the inputs that have no entry yet, with their numbers.
+
+    Entries of inputs that have changed or are gone are dropped, most of all entries only if ``drop``; what is known about the
+    other inputs is brought up to date. With ``retry`` those that failed are missing, too.
+    """
+    by_id = {item.id: item for item in items}
+    entries = _compare(encoder, by_id, folder, manifest, retry, progress)
+    if entries.kept:
+        _check_dropped(entries, folder, drop)
+    for path, rows in entries.kept.items():
+        _bring_up_to_date(path, rows, by_id, manifest)
+    return [(number, item) for number, item in enumerate(items) if item.id not in entries.done]
+
+
+def _compare(
+    encoder: Encoder, by_id: Mapping[str, Item], folder: Path, manifest: Manifest, retry: bool, progress: bool | None
+) -> _KeptEntries:
+    """Compare every entry with its input, by id and digest alone."""
+    entries = _KeptEntries()
+    paths = shard_files(folder)
+    with bar(len(by_id) if paths else 0, "looking for what has changed", progress) as shown:
+        for path in paths:
+            table, kept = read_shard(path, ["id", "digest", "error"], None, manifest), []
+            for row, (name, content, error) in enumerate(zip(*(column.to_pylist() for column in table), strict=True)):
+                entries.numbered &= name.isdecimal()
+                if name not in by_id:
+                    entries.gone += 1
+                elif name not in entries.done:
+                    now = content_digest(encoder, by_id[name])
+                    shown.update()
+                    entries.same += now == content
+                    entries.unreadable += not now and bool(content)
+                    entries.changed += bool(now) and now != content
+                    if now in ("", content) and not (retry and error is not None):
+                        kept.append(row)
+                        entries.done.add(name)
+            entries.kept[path] = kept
+    return entries
+
+
+def _check_dropped(entries: _KeptEntries, folder: Path, drop: bool) -> None:
+    """Raise if these are other data, or if most entries would be dropped unasked; say what is dropped, or cannot be read."""
+    known = entries.same + entries.changed + entries.unreadable
+    if not known or (entries.numbered and not entries.same and not entries.unreadable):
+        raise ValueError(
+            f"None of the inputs of the index in {folder} is among these: it is of other data. Write to another folder."
+        )
+    # Where ids are numbers, another content is that of another input.
+    total, dropped = known + entries.gone, entries.gone + (entries.changed if entries.numbered else 0)
+    if dropped > _MAX_DROPPED_SHARE * total and not drop:
+        raise ValueError(
+            f"{dropped} of the {total} inputs of the index in {folder} are not among these, and their entries would be "
+            "dropped. If they are gone for good, say drop=True (--drop); else check the data, or write to another folder."
+            + (" Ids (id_column=, --id-column) tell inputs apart wherever they stand." if entries.numbered else "")
+        )
+    if dropped:
+        caution("dropped", str(folder), f"{dropped} of {total} entries are dropped: their inputs are gone, or replaced.")
+    if entries.unreadable:
+        caution(
+            "unreadable",
+            str(folder),
+            f"{entries.unreadable} inputs that have entries cannot be read now; the entries are kept as they are.",
+        )
+
+
+def _bring_up_to_date(path: Path, rows: Sequence[int], by_id: Mapping[str, Item], manifest: Manifest) -> None:
+    """Leave the given rows of a shard, with what is known about their inputs now; fields are read only if that changed."""
+    stored = read_known(path)
+    whole = len(rows) == len(stored)
+    names = stored["id"].take(np.array(rows, int)).to_pylist()
+    known = known_table([by_id[name] for name in names], manifest.columns)
+    if whole and known.equals(stored.drop_columns(["id"])):
+        return
+    if rows:  # another file, since an index that is open would find other rows in this one
+        number = int(path.name.split("-")[0])
+        current = with_known(read_shard(path).take(np.array(rows, int)), known)
+        write_shard(path.with_name(shard_name(number, names)), current, manifest, len(rows))
+    if not whole:
+        path.unlink()

@@ -28,7 +28,7 @@ THREADS = 1  # of a worker
 WorkerSetup = tuple[Encoder | str, str | None, IndexRecipe, Manifest]
 
 
-class Worker:
+class _Worker:
     """An actor: an encoder, loaded once, that makes shards. Errors are part of its answer: Ray would drop them."""
 
     def __init__(self, setup: bytes, threads: int) -> None:
@@ -112,7 +112,7 @@ def _answers(ray: Any, chunks: Sequence[Chunk], setup: WorkerSetup, count: int, 
 
     packed = ray.data.from_items([{"chunk": cloudpickle.dumps(chunk)} for chunk in chunks], override_num_blocks=len(chunks))
     made = packed.map_batches(
-        Worker,
+        _Worker,
         fn_constructor_args=(cloudpickle.dumps(setup), THREADS),
         batch_size=1,
         compute=ray.data.ActorPoolStrategy(size=min(count, len(chunks))),
@@ -142,7 +142,7 @@ def _connect(ray: Any, workers: int, address: str | None) -> None:
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": "ERROR", "ignore_reinit_error": True}
     if address is None:
         processors = os.cpu_count() or 1
-        check_room(workers, processors, processors)
+        _check_room(workers, processors, processors)
         try:  # one of its own, whatever else is running here
             ray.init(address="local", num_cpus=workers, include_dashboard=False, **quiet)
         except Exception as error:  # Ray has no better name for it
@@ -172,7 +172,7 @@ def _room(ray: Any, unit: str, workers: int) -> int:
     processors = float(ray.cluster_resources().get(unit, 0))
     free = _free(ray, unit, workers or int(processors))
     count = workers or max(1, int(free))
-    check_room(count, processors, free, unit)
+    _check_room(count, processors, free, unit)
     return count
 
 
@@ -187,7 +187,7 @@ def _free(ray: Any, unit: str, wanted: int) -> float:
     return free
 
 
-def check_room(workers: int, processors: float, free: float, unit: str = "CPU") -> None:
+def _check_room(workers: int, processors: float, free: float, unit: str = "CPU") -> None:
     """Raise if there are fewer processors than workers, or fewer free ones: Ray would wait for more of them for ever."""
     if workers > processors:
         raise ValueError(
