@@ -115,9 +115,9 @@ def _captions() -> Any:
 
 
 def _augmented() -> Any:
-    from cocoax.paper.studies.augmentations import augmented
+    from cocoax.paper.studies.augmentations import _augmented
 
-    return augmented
+    return _augmented
 
 
 def _labelled_images() -> Any:
@@ -163,9 +163,9 @@ def _explain_augmentations() -> Any:
 
 
 def _localise() -> Any:
-    from cocoax.paper.studies.localisation_benchmark import LocalisationOptions, localise
+    from cocoax.paper.studies.localisation_benchmark import localise
 
-    return localise, LocalisationOptions
+    return localise
 
 
 def _published() -> Any:
@@ -1170,7 +1170,7 @@ def completeness() -> list[list[float]]:
 
 def two_things() -> dict[str, Any]:
     """Return the maps of the localisation figure."""
-    found = _explain_localisation()(towers(), photo(5), "cat", "dog", rise(), many=["cat", "dog", "car", "house"])
+    found = _explain_localisation()(towers(), photo(5), "cat", "dog", rise())
     return {"label-free": found.label_free, "many": list(found.many), "single": list(found.single)}
 
 
@@ -1182,11 +1182,10 @@ def augmentations() -> list[dict[str, Any]]:
 
 def localised_classes() -> list[list[float]]:
     """Return how well maps lie on the masks of two classes."""
-    localise, asking = _localise()
     masks = {name: np.zeros((24, 24), bool) for name in ("cat", "dog")}
     masks["cat"][:, :12], masks["dog"][:, 12:] = True, True
     example = _annotated_example()("one", ("cat", "dog"), lambda: (photo(7), masks))
-    found = localise(towers(), [example], rise(), asking(tolerance=1.0))
+    found = _localise()(towers(), [example], rise())
     return [[float(each.found), each.pointing, each.energy, each.iou, each.best_iou, each.area] for each in found]
 
 

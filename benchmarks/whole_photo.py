@@ -18,23 +18,56 @@ from __future__ import annotations
 import argparse
 import json
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 
 import numpy as np
 import torch
-from PIL import Image
+from PIL import Image, ImageOps
 
 import cocoax
 from cocoax.evaluation.localisation import seen_mask
 from cocoax.evaluation.statistics import wilson
 from cocoax.inputs import Explicand, Picture
-from cocoax.inputs.image import picture_of
-from cocoax.paper.annotations import strip_examples
+from cocoax.inputs.image import open_image, picture_of
+from cocoax.paper.annotations import Example, Masks, _draw_photos, _photos_by_class
+from cocoax.seeding import stream
 from cocoax.targets import Target
 
 Region = tuple[int, int, int, int]
+
+
+def strip_examples(folder: Path, count: int, seed: int, side: int = 256) -> list[Example]:
+    """Draw strips of two to four photos of different classes, of unequal length: wide ones and tall ones by turns.
+
+    Classes are the folders that photos lie in, or the names of files that lie together.
+    """
+    classes = _photos_by_class(folder, count)
+    examples = []
+    for number in range(count):
+        random = stream(seed, number)
+        photos = _draw_photos(classes, int(random.integers(2, 5)), random)
+        lengths = [int(length) for length in random.integers(round(0.6 * side), round(1.7 * side), len(photos))]
+        load = partial(_load_strip, photos, lengths, side, tall=number % 2 == 1)
+        examples.append(Example(f"strip-{seed}-{number:03d}", tuple(photos), load))
+    return examples
+
+
+def _load_strip(photos: Mapping[str, Path], lengths: Sequence[int], side: int, *, tall: bool) -> tuple[Image.Image, Masks]:
+    canvas = Image.new("RGB", (sum(lengths), side))
+    masks, left = {}, 0
+    for (name, path), length in zip(photos.items(), lengths, strict=True):
+        size = (side, length) if tall else (length, side)
+        photo = ImageOps.fit(open_image(path).convert("RGB"), size, Image.Resampling.BICUBIC)
+        canvas.paste(photo.transpose(Image.Transpose.TRANSPOSE) if tall else photo, (left, 0))
+        masks[name] = np.zeros((side, canvas.width), bool)
+        masks[name][:, left : left + length] = True
+        left += length
+    if tall:
+        return canvas.transpose(Image.Transpose.TRANSPOSE), {name: mask.T for name, mask in masks.items()}
+    return canvas, masks
 
 
 def ways(encoder: cocoax.Encoder, image: Image.Image, way: str) -> list[tuple[Explicand, Region]]:

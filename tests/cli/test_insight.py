@@ -12,7 +12,7 @@ import pytest
 from PIL import Image
 
 import cocoax
-from cocoax.cli.insight import cut_alike
+from cocoax.cli.insight import _cut_alike
 from cocoax.encoders import ENCODERS
 from cocoax.encoders.families.sentence import load_hf_text
 from cocoax.masking import resolve
@@ -120,7 +120,7 @@ def test_counterfactual__distractors_of_other_proportions(towers: cocoax.Encoder
     assert cropped.stderr == ""
     assert "of 49 cells makes it -" in cropped.stdout
     whole = towers.whole()
-    first, second = cut_alike(whole, list((tmp_path / "distractors").iterdir()), Path(wide), whole.explicand(wide))
+    first, second = _cut_alike(whole, list((tmp_path / "distractors").iterdir()), Path(wide), whole.explicand(wide))
     assert first.tensor.shape == second.tensor.shape == whole.explicand(wide).tensor.shape
 
 

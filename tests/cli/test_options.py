@@ -17,9 +17,9 @@ from cocoax.cli.options import (
     METHODS,
     Output,
     Sides,
+    _method_class,
     check_pictures,
     configured,
-    method_class,
     method_with,
     note_crop,
     with_option_groups,
@@ -38,7 +38,7 @@ from tests.towers import Spaces
 
 def test_method_class__every_name_is_a_method_of_the_package() -> None:
     for name, class_name in METHODS.items():
-        assert issubclass(method_class(name), cocoax.Method)
+        assert issubclass(_method_class(name), cocoax.Method)
         assert class_name in cocoax.methods.__all__
 
 
@@ -66,9 +66,9 @@ def test_method_class__of_a_users_own(tmp_path: Path, monkeypatch: pytest.Monkey
         with pytest.raises(
             ValueError, match=r"'\w+' in the module 'quick_methods' is no attribution method, a subclass of coc"
         ):
-            method_class(name)
+            _method_class(name)
     with pytest.raises(ValueError, match="The module 'no_such_module' of the method 'Quick' cannot be imported: No module"):
-        method_class("no_such_module:Quick")
+        _method_class("no_such_module:Quick")
 
 
 def test_method_with__an_option_it_lacks() -> None:

@@ -139,20 +139,8 @@ def test_train__interrupted_says_what_was_kept_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., str]
 ) -> None:
     data, out = write_folders(tmp_path / "data"), tmp_path / "out"
-    arguments = (
-        "paper",
-        "train",
-        "classifier",
-        "--data",
-        str(data),
-        "--out",
-        str(out),
-        "--epochs",
-        "1",
-        "--batch-size",
-        "12",
-    )
-    arguments += ("--architecture", "resnet14-small")
+    arguments = ("paper", "train", "simclr", "--small", "--data", str(data), "--out", str(out), "--epochs", "1")
+    arguments += ("--batch-size", "12")
     with monkeypatch.context() as patch:
         interrupt_after(patch, Training, "_step", 1)
         said = interruption(*arguments)
@@ -222,7 +210,7 @@ def test_localise__coco(towers: cocoax.Encoder, tmp_path: Path) -> None:
     assert net.inputs <= 1  # the probe that tells whether the encoder is still the same
     everything = invoke(*arguments, "--foil", "all")
     assert everything.exit_code == 0, everything.output
-    assert net.inputs > 0  # the runs were not kept
+    assert net.inputs > 0  # another question
     net.inputs = 0
     whole = invoke(*(argument for argument in arguments if argument != "--crop"))
     assert "about 2 pictures" in whole.stdout  # nothing lies outside of what is seen
@@ -239,9 +227,6 @@ def test_localise__collages_and_masks(towers: cocoax.Encoder, tmp_path: Path) ->
     assert result.exit_code == 0, result.output
     questions = json.loads((tmp_path / "a" / "summary.json").read_text())["questions"]
     assert [len(question) for question in questions] == [9] * 24
-    strips = ("--strips", "2", "--samples", "20", "--out", str(tmp_path / "s"))
-    assert invoke("paper", "localise", str(tmp_path / "photos"), *strips).exit_code == 0
-    assert len(list((tmp_path / "s" / "units").iterdir())) == 2
     (tmp_path / "masks" / "cat").mkdir(parents=True)
     Image.new("L", (24, 24), 255).save(tmp_path / "masks" / "cat" / "dog.png")
     arguments = ("--masks", str(tmp_path / "masks"), "--samples", "20", "--out", str(tmp_path / "b"))
@@ -305,7 +290,8 @@ def classifier() -> cocoax.Encoder:
         head = nn.Linear(8, 3)
     with torch.no_grad():
         head.weight.copy_(torch.arange(24.0).reshape(3, 8).sin())
-    return cocoax.Encoder(SmallNet().eval(), cocoax.ImagePreprocess(resize=18, crop=16), head=head)
+    classes = ["apple", "bread", "cheese"]
+    return cocoax.Encoder(SmallNet().eval(), cocoax.ImagePreprocess(resize=18, crop=16), head=head, classes=classes)
 
 
 def test_augmentations__figure_and_table(image: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -313,11 +299,10 @@ def test_augmentations__figure_and_table(image: str, tmp_path: Path, monkeypatch
     (tmp_path / "foil").mkdir()
     for number in range(4):
         picture(number).save(tmp_path / "foil" / f"{number}.png")
-    (tmp_path / "classes.txt").write_text("apple\nbread\ncheese\n")
     folder = tmp_path / "out"
     result = invoke(
         *("paper", "augmentations", image, image, "--foil", str(tmp_path / "foil"), "--most", "3", "--samples", "20"),
-        *("--encoder", "mine", "--classes", str(tmp_path / "classes.txt"), "--out", str(folder)),
+        *("--encoder", "mine", "--out", str(folder)),
     )
     assert result.exit_code == 0, result.output
     for number in (1, 2):

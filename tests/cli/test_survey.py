@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 
 import cocoax
 from cocoax.cli.main import app
-from cocoax.cli.survey import is_index, rows_where
+from cocoax.cli.survey import _rows_where, is_index
 from cocoax.survey import Index
 from tests.survey import photos
 from tests.towers import picture, two_towers
@@ -78,10 +78,10 @@ def test_compare__two_indexes(folder: Path, tmp_path: Path) -> None:
 
 
 def test_rows_where__conditions() -> None:
-    assert rows_where(["label=cat, dog", "year=2020"]) == {"label": ["cat", "dog"], "year": ["2020"]}
-    assert rows_where([]) is None
+    assert _rows_where(["label=cat, dog", "year=2020"]) == {"label": ["cat", "dog"], "year": ["2020"]}
+    assert _rows_where([]) is None
     with pytest.raises(ValueError, match=r"A condition reads label=cat.* Got 'cat' instead"):
-        rows_where(["cat"])
+        _rows_where(["cat"])
 
 
 def test_index__stopped_before_its_first_shard(towers: None, folder: Path, tmp_path: Path) -> None:

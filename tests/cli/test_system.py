@@ -17,7 +17,7 @@ import numpy as np
 import pytest
 
 import cocoax
-from cocoax.cli.system import CAPTIONS, QUADRANTS, duration_of
+from cocoax.cli.system import CAPTIONS, QUADRANTS, _duration_of
 from cocoax.data import COLLAGE, collage, photo
 from cocoax.data.samples import square
 from cocoax.encoders import ENCODERS, Known
@@ -272,4 +272,4 @@ def test_cache_info__a_file_that_vanishes_is_left_out(filled: Path, monkeypatch:
     ("text", "seconds"), [("30d", 30 * DAY), ("12h", 43_200), ("2w", 14 * DAY), ("90 m", 5400), ("1.5H", 5400), ("5s", 5)]
 )
 def test_duration_of(text: str, seconds: float) -> None:
-    assert duration_of(text).total_seconds() == seconds
+    assert _duration_of(text).total_seconds() == seconds

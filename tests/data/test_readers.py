@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from cocoax.data import LabelledImages, open_data
-from cocoax.data.readers import CIFAR10_CLASSES, cifar10, class_name, image_folder, mura
+from cocoax.data.readers import CIFAR10_CLASSES, _class_name, _image_folder, _mura, cifar10
 from cocoax.encoders.families.starter import imagenet_classes
 from tests.data.tiny import CIFAR10_FILES, cifar10_batch, write_mura, write_picture
 
@@ -29,7 +29,7 @@ def write_cifar10(folder: Path, protocol: int = 2) -> Path:
     return inner
 
 
-@pytest.mark.parametrize("reader", [cifar10, mura, image_folder])
+@pytest.mark.parametrize("reader", [cifar10, _mura, _image_folder])
 def test_readers__unknown_split(reader: Callable[..., LabelledImages], tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="'split'"):
         reader(tmp_path, "val")
@@ -129,7 +129,7 @@ def test_cifar10__a_damaged_batch_is_named(kind: str, tmp_path: Path, monkeypatc
 def test_mura__pictures_have_the_labels_of_their_studies(tmp_path: Path) -> None:
     folder = write_mura(tmp_path / "MURA-v1.1")
     for given in (tmp_path, str(folder)):
-        train, test = mura(given), mura(given, "test")
+        train, test = _mura(given), _mura(given, "test")
         assert names(train.images, folder) == [
             "train/XR_ELBOW/patient00001/study1_positive/image1.png",
             "train/XR_ELBOW/patient00001/study2_negative/image1.png",
@@ -137,19 +137,16 @@ def test_mura__pictures_have_the_labels_of_their_studies(tmp_path: Path) -> None
             "train/XR_WRIST/patient00002/study1_negative/image2.png",
         ]
         assert (train.labels.tolist(), test.labels.tolist()) == ([1, 0, 0, 0], [1, 1])
-    assert mura(folder, part="elbow").labels.tolist() == [1, 0]
-    with pytest.raises(ValueError, match="'part'"):
-        mura(folder, part="knee")
 
 
 def test_mura__missing_or_unlabelled_pictures_are_named(tmp_path: Path) -> None:
     folder = write_mura(tmp_path / "MURA-v1.1")
     write_picture(folder / "train" / "XR_HAND" / "patient00003" / "study1" / "image1.png")
     with pytest.raises(ValueError, match=r"image1\.png lies in no study"):
-        mura(tmp_path)
+        _mura(tmp_path)
     (folder / "valid").rename(folder / "validation")
     with pytest.raises(FileNotFoundError, match=r"MURA-v1\.1/valid"):
-        mura(tmp_path, "test")
+        _mura(tmp_path, "test")
 
 
 # --- folders of pictures ----------------------------------------------------------------------------------------------
@@ -163,7 +160,7 @@ def test_image_folder__its_own_splits(held_out: str, tmp_path: Path) -> None:
         write_picture(tmp_path / place)
     if held_out == "val":
         write_picture(tmp_path / "test/ILSVRC2012_test_00000001.JPEG")  # ImageNet's test pictures have no labels
-    train, test = image_folder(tmp_path), image_folder(tmp_path, "test")
+    train, test = _image_folder(tmp_path), _image_folder(tmp_path, "test")
     assert train.classes == test.classes == ["extra", "tench", "English springer"]
     assert names(train.images, tmp_path / "train") == train_files
     assert names(test.images, tmp_path / held_out) == test_files
@@ -176,7 +173,7 @@ def test_image_folder__hidden_and_other_files_are_left_out(tmp_path: Path) -> No
         write_picture(tmp_path / place)
     (tmp_path / "cat" / "notes.txt").write_text("not a picture")
     (tmp_path / "labels.csv").write_text("neither")
-    found = [*image_folder(tmp_path).images, *image_folder(tmp_path, "test").images]
+    found = [*_image_folder(tmp_path).images, *_image_folder(tmp_path, "test").images]
     assert sorted(names(found, tmp_path)) == kept
 
 
@@ -185,14 +182,14 @@ def test_image_folder__a_fifth_of_each_class_is_held_out(outer: str, tmp_path: P
     for name, size in {"cat": 50, "dog": 10, "cow": 2}.items():
         for index in range(size):
             write_picture(tmp_path / outer / name / f"{index:02}.png")
-    train, test = image_folder(tmp_path), image_folder(tmp_path, "test")
+    train, test = _image_folder(tmp_path), _image_folder(tmp_path, "test")
     assert train.classes == test.classes == ["cat", "cow", "dog"]
     assert np.bincount(test.labels).tolist() == [10, 1, 2]
     assert not set(train.images) & set(test.images)
     assert len({*train.images, *test.images}) == 62
     for data in (train, test):
         assert all(path.parent.name == data.classes[label] for path, label in zip(data.images, data.labels, strict=True))
-    assert image_folder(tmp_path, "test").images == test.images
+    assert _image_folder(tmp_path, "test").images == test.images
     assert [int(path.stem) for path in test.images if path.parent.name == "cat"] != list(range(10))  # drawn
 
 
@@ -201,25 +198,25 @@ def test_image_folder__classes_without_folders(tmp_path: Path) -> None:
     for synset in ("n01440764", "n01443537", "n15075141"):
         for number in range(5):
             write_picture(tmp_path / "synsets" / f"{synset}_x_{number}.jpg")
-    train, test = image_folder(tmp_path / "synsets"), image_folder(tmp_path / "synsets", "test")
+    train, test = _image_folder(tmp_path / "synsets"), _image_folder(tmp_path / "synsets", "test")
     assert train.classes == ["tench", "goldfish", "toilet tissue"]
-    assert [class_name(path.name[:9]) for path in train.images] == [train.classes[label] for label in train.labels]
+    assert [_class_name(path.name[:9]) for path in train.images] == [train.classes[label] for label in train.labels]
     assert (len(train), len(test)) == (12, 3)
     for name in ("a.png", "n01440764_tench.png", "c.png"):
         write_picture(tmp_path / "holiday" / name)
-    assert image_folder(tmp_path / "holiday").classes == ["holiday"]
+    assert _image_folder(tmp_path / "holiday").classes == ["holiday"]
     for index in range(200):  # one of each class, held out with a probability of a fifth
         (tmp_path / f"n{index:08}_x.jpg").parent.joinpath("single").mkdir(exist_ok=True)
         (tmp_path / "single" / f"n{index:08}_x.jpg").write_bytes(b"")
-    train, test = image_folder(tmp_path / "single"), image_folder(tmp_path / "single", "test")
+    train, test = _image_folder(tmp_path / "single"), _image_folder(tmp_path / "single", "test")
     assert len(train) + len(test) == len(train.classes) == 200
     assert 25 <= len(test) <= 55
 
 
 def test_class_name__synsets_are_in_the_order_of_the_classes() -> None:
-    assert class_name("n15075141") == imagenet_classes()[999]
+    assert _class_name("n15075141") == imagenet_classes()[999]
     known = {"n01440764": "tench", "n02012849": "crane bird", "n03126707": "construction crane", "elephants": "elephants"}
-    assert {name: class_name(name) for name in known} == known
+    assert {name: _class_name(name) for name in known} == known
 
 
 @pytest.mark.parametrize(
@@ -236,10 +233,10 @@ def test_image_folder__what_is_wrong(places: list[str], error: type[Exception], 
     for place in places:
         (tmp_path / place).mkdir(parents=True) if place.endswith("/") else write_picture(tmp_path / place)
     with pytest.raises(error, match=said):
-        image_folder(tmp_path, "test")
+        _image_folder(tmp_path, "test")
 
 
 def test_image_folder__too_few_to_hold_some_out(tmp_path: Path) -> None:
     write_picture(tmp_path / "a.png")
     with pytest.raises(ValueError, match=r"too few pictures \(1\) to hold some out"):
-        _ = image_folder(tmp_path), image_folder(tmp_path, "test")
+        _ = _image_folder(tmp_path), _image_folder(tmp_path, "test")

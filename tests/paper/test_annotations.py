@@ -13,12 +13,11 @@ from PIL import Image
 
 from cocoax.inputs.image import open_image
 from cocoax.paper.annotations import (
+    _coco_mask,
     class_names,
     coco_examples,
-    coco_mask,
     collage_examples,
     mask_examples,
-    strip_examples,
 )
 from tests.data.tiny import HEIGHT, WIDTH, picture, random_mask, write_coco
 
@@ -31,29 +30,29 @@ def runs(counts: Any, height: int = 2, width: int = 3) -> dict[str, Any]:
 
 def test_coco_mask__run_lengths() -> None:
     # Column by column, background first: two off, three on, one off.
-    assert coco_mask(runs([2, 3, 1]), 2, 3).tolist() == [[False, True, True], [False, True, False]]
-    assert coco_mask(runs([0, 6]), 2, 3).all()
+    assert _coco_mask(runs([2, 3, 1]), 2, 3).tolist() == [[False, True, True], [False, True, False]]
+    assert _coco_mask(runs([0, 6]), 2, 3).all()
     mask = random_mask(5, 120, 90)
     counts = pycocotools.mask.encode(np.asfortranarray(mask.astype(np.uint8)))["counts"]
     for compressed in (counts, counts.decode()):
-        assert np.array_equal(coco_mask(runs(compressed, 120, 90), 120, 90), mask)
+        assert np.array_equal(_coco_mask(runs(compressed, 120, 90), 120, 90), mask)
 
 
 @pytest.mark.parametrize("counts", [[2, 3], [2, 3, 9], [7, -1], "zzzz"])
 def test_coco_mask__damaged_run_lengths(counts: Any) -> None:
     with pytest.raises((ValueError, OverflowError), match=r"damaged|Invalid|out of bounds"):
-        coco_mask(runs(counts), 2, 3)
+        _coco_mask(runs(counts), 2, 3)
 
 
 def test_coco_mask__needs_pycocotools_for_outlines(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "pycocotools", None)
-    assert coco_mask({"bbox": [0, 0, 1, 1]}, 2, 3).sum() == 1
+    assert _coco_mask({"bbox": [0, 0, 1, 1]}, 2, 3).sum() == 1
     with pytest.raises(ImportError, match=r"pip install 'cocoax\[paper\]'"):
-        coco_mask(runs([6]), 2, 3)
+        _coco_mask(runs([6]), 2, 3)
 
 
 def test_coco_mask__polygon_on_pixel_corners_is_exact() -> None:
-    found = coco_mask({"segmentation": [[5, 5, 20, 5, 20, 12, 5, 12]]}, 20, 30)
+    found = _coco_mask({"segmentation": [[5, 5, 20, 5, 20, 12, 5, 12]]}, 20, 30)
     expected = np.zeros((20, 30), bool)
     expected[5:12, 5:20] = True
     assert np.array_equal(found, expected)
@@ -62,11 +61,8 @@ def test_coco_mask__polygon_on_pixel_corners_is_exact() -> None:
 def test_coco_mask__box() -> None:
     expected = np.zeros((20, 30), bool)
     expected[3:7, 2:12] = True
-    assert np.array_equal(coco_mask({"bbox": [2, 3, 10, 4]}, 20, 30), expected)
-    both = {"bbox": [2, 3, 10, 4], "segmentation": [[5, 5, 20, 5, 20, 12]]}
-    assert np.array_equal(coco_mask(both, 20, 30, boxes=True), expected)
-    assert not np.array_equal(coco_mask(both, 20, 30), expected)
-    assert np.array_equal(coco_mask({"bbox": [2, 3, 10, 4], "segmentation": []}, 20, 30), expected)
+    assert np.array_equal(_coco_mask({"bbox": [2, 3, 10, 4]}, 20, 30), expected)
+    assert np.array_equal(_coco_mask({"bbox": [2, 3, 10, 4], "segmentation": []}, 20, 30), expected)
 
 
 @pytest.mark.parametrize(
@@ -79,7 +75,7 @@ def test_coco_mask__box() -> None:
 )
 def test_coco_mask__bad(annotation: dict[str, Any], complaint: str) -> None:
     with pytest.raises(ValueError, match=complaint):
-        coco_mask(annotation, 20, 30)
+        _coco_mask(annotation, 20, 30)
 
 
 IMAGE = {"id": 1, "file_name": "one.png", "height": HEIGHT, "width": WIDTH}
@@ -306,19 +302,3 @@ def test_collage_examples__bad(tmp_path: Path) -> None:
         collage_examples(tmp_path)
     with pytest.raises(FileNotFoundError, match="No folder at"):
         collage_examples(tmp_path / "none")
-
-
-def test_strip_examples__masks_cover_the_photo_of_their_class(photos: Path) -> None:
-    colours = {**COLOURS, "red fish": (255, 0, 0), "n02 white": (255, 255, 255)}
-    examples = strip_examples(photos, count=12, seed=3, side=10)
-    assert {len(example.classes) for example in examples} == {2, 3, 4}
-    for number, example in enumerate(examples):
-        image, masks = example.load()
-        assert (image.width if number % 2 else image.height) == 10
-        assert np.array_equal(sum(mask.astype(int) for mask in masks.values()), np.ones((image.height, image.width)))
-        for name, mask in masks.items():
-            assert (np.asarray(image)[mask] == colours[name]).all()
-    lengths = {int(mask.sum()) // 10 for mask in masks.values()}
-    assert len(lengths) > 1
-    again = strip_examples(photos, count=5, seed=3, side=10)
-    assert [example.version for example in again] == [example.version for example in examples[:5]]

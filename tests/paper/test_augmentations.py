@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from PIL import Image
 
-from cocoax.paper.studies.augmentations import AUGMENTATIONS, _colour_jitter, _cutout, _resized_crop, augmented
+from cocoax.paper.studies.augmentations import AUGMENTATIONS, _augmented, _colour_jitter, _cutout, _resized_crop
 from cocoax.seeding import stream
 from tests.data.tiny import picture
 
@@ -18,7 +18,7 @@ def pixels(image: Image.Image) -> np.ndarray:
 
 
 def test_augmented__seven_of_them_seeded_and_apart() -> None:
-    first, again, other = augmented(PICTURE, 0), augmented(PICTURE, 0), augmented(PICTURE, 1)
+    first, again, other = _augmented(PICTURE, 0), _augmented(PICTURE, 0), _augmented(PICTURE, 1)
     assert list(first) == list(AUGMENTATIONS)
     assert len(first) == 7
     for name in first:
@@ -31,7 +31,7 @@ def test_augmented__seven_of_them_seeded_and_apart() -> None:
 
 
 def test_augmented__exact_ones() -> None:
-    found = augmented(PICTURE)
+    found = _augmented(PICTURE)
     original = pixels(PICTURE)
     assert np.array_equal(pixels(found["flip"]), original[:, ::-1])
     assert np.array_equal(pixels(found["rotation"]), np.rot90(original))
@@ -42,7 +42,7 @@ def test_augmented__exact_ones() -> None:
 
 def test_augmented__input_is_left_alone() -> None:
     before = pixels(PICTURE).copy()
-    augmented(PICTURE)
+    _augmented(PICTURE)
     assert np.array_equal(pixels(PICTURE), before)
 
 

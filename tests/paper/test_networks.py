@@ -28,7 +28,7 @@ from cocoax.encoders.families.torchvision import import_library
 from cocoax.paper.networks.resnet import ResNet
 from cocoax.paper.networks.simclr_converter import convert_simclr
 from cocoax.paper.training.recipes import RECIPES
-from cocoax.paper.training.trainer import Pixels, Training
+from cocoax.paper.training.trainer import Training, _Pixels
 from cocoax.store import write_safetensors
 from tests.conftest import images
 
@@ -271,7 +271,7 @@ def test_load__gives_what_the_training_saw(
         training = Training(changed, data, tmp_path / "training")
     for half in (False, True):
         encoder = cocoax.load(f"{family}:{training.export(tmp_path / f'{half}.safetensors', half=half)}")
-        expected = training.represent(Pixels(data, side), np.arange(16))
+        expected = training.represent(_Pixels(data, side), np.arange(16))
         tolerance = 1e-2 if half else 1e-4
         torch.testing.assert_close(encoder.represent(pictures), expected, rtol=tolerance, atol=tolerance)
         assert encoder.classes == (["cat", "dog"] if recipe == "classifier" else None)

@@ -125,11 +125,11 @@ def find_counterfactual(
     options: dict[str, Any] = {"fixed": fixed} if fixed else {}
     if "grid" in exchange_type(loaded.inputs).options:
         options["grid"] = in_proportion(7, *explicand.tensor.shape[1:]) if grid is None else grid
-        giving = cut_alike(loaded, giving, Path(item), explicand)
+        giving = _cut_alike(loaded, giving, Path(item), explicand)
     output.show(cocoax.counterfactual(loaded, explicand, target, giving, count=count, seed=how.seed, **options))
 
 
-def cut_alike(
+def _cut_alike(
     encoder: cocoax.Encoder, distractors: Sequence[str | Path], photo: Path, explicand: cocoax.Explicand
 ) -> list[cocoax.Explicand]:
     """Return distractors whose cells have the size of the photo's: of those with other proportions, as much of the centre."""

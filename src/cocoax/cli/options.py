@@ -221,7 +221,7 @@ class Output:
 
 
 @dataclass(frozen=True)
-class FigureOptions:
+class _FigureOptions:
     """How figures look; every command that has --out takes these too."""
 
     style: Annotated[str | None, out_option("Of figures: screen, paper (smaller letters, 300 dpi) or dark.")] = None
@@ -237,7 +237,7 @@ class FigureOptions:
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command with the options of its groups in their place; with :class:`FigureOptions` if it has --out."""
+    """Return a command with the options of its groups in their place; with :class:`_FigureOptions` if it has --out."""
     parameters: list[Parameter] = []
     groups: dict[str, Any] = {}
     for name, parameter in signature(command, eval_str=True).parameters.items():
@@ -248,14 +248,14 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
         else:
             parameters.append(parameter)
     draws = any(parameter.name == "out" for parameter in parameters)
-    parameters += signature(FigureOptions, eval_str=True).parameters.values() if draws else ()
+    parameters += signature(_FigureOptions, eval_str=True).parameters.values() if draws else ()
 
     @functools.wraps(command)
     def called(**options: Any) -> None:
         def taken(kind: Any) -> Any:
             return kind(**{name: options.pop(name) for name in signature(kind).parameters if name in options})
 
-        figures = taken(FigureOptions).chosen() if draws else {}
+        figures = taken(_FigureOptions).chosen() if draws else {}
         made = {name: taken(kind) for name, kind in groups.items()}
         if not figures:  # and nothing to draw with is imported
             command(**options, **made)
@@ -417,7 +417,7 @@ def _one_by_one(like: cocoax.Side, unlike: cocoax.Side, similarity: str) -> list
 # --- methods --------------------------------------------------------------------------------------------------------------
 
 
-def method_class(name: str) -> type[cocoax.Method]:
+def _method_class(name: str) -> type[cocoax.Method]:
     """Return the class of the method with this name, or of the user's own at ``module:Class``; raise if there is none."""
     from cocoax import methods
 
@@ -452,7 +452,7 @@ def method_with(name: str, options: Mapping[str, Any], strict: bool = True) -> c
 
     Raise if it lacks one of them; unless ``strict``, those that it lacks are left out.
     """
-    method = method_class(name)
+    method = _method_class(name)
     has = set(signature(method).parameters)
     chosen = {option: value for option, value in options.items() if value is not None and (strict or option in has)}
     for option in chosen:

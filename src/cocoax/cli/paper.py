@@ -119,7 +119,7 @@ _RECIPE = "In place of the published recipe"
 _LINEAR = "For 'linear'"
 
 
-class Trained(StrEnum):
+class _Objective(StrEnum):
     """A training objective."""
 
     simsiam = "simsiam"
@@ -129,7 +129,7 @@ class Trained(StrEnum):
 
 
 def train_encoder(
-    what: Annotated[Trained, typer.Argument(help="simsiam, simclr or classifier; 'linear' for one on a frozen encoder.")],
+    what: Annotated[_Objective, typer.Argument(help="simsiam, simclr or classifier; 'linear' for one on a frozen encoder.")],
     data: Annotated[Path, typer.Option(help="Folder of CIFAR-10, ImageNet, Imagenette, MURA or of class folders.")],
     out: Annotated[Path, out_option("Folder of the training; one that was stopped goes on. For 'linear', a file.")],
     small: Annotated[
@@ -139,11 +139,6 @@ def train_encoder(
     solver: Annotated[str, typer.Option(help="'sgd' (the paper's) or 'logistic'.", rich_help_panel=_LINEAR)] = "sgd",
     epochs: Annotated[int | None, typer.Option(min=1, help="Passes over the data.", rich_help_panel=_RECIPE)] = None,
     batch_size: Annotated[int | None, typer.Option(min=2, help="Images in a step.", rich_help_panel=_RECIPE)] = None,
-    learning_rate: Annotated[float | None, typer.Option(help="At its highest.", rich_help_panel=_RECIPE)] = None,
-    architecture: Annotated[
-        str | None, typer.Option(help="A network, such as cifar-resnet18.", rich_help_panel=_RECIPE)
-    ] = None,
-    seed: Annotated[int | None, typer.Option(min=0, help="Seed of everything random.", rich_help_panel=_RECIPE)] = None,
     device: Device = None,
 ) -> None:
     """Train an encoder, or a linear classifier on one; the published hyperparameters unless told otherwise.
@@ -158,20 +153,18 @@ def train_encoder(
     from cocoax.paper.training.recipes import recipe_of
     from cocoax.paper.training.trainer import Training, train_linear
 
-    changes = {"epochs": epochs, "batch_size": batch_size, "learning_rate": learning_rate, "seed": seed}
+    changes = {"epochs": epochs, "batch_size": batch_size}
     options: dict[str, Any] = {name: value for name, value in changes.items() if value is not None}
-    linear = what is Trained.linear
-    if linear != (encoder is not None) or (linear and (small or architecture)):
-        raise ValueError(
-            "'linear' takes the network of --encoder FAMILY:FILE, without --small and --architecture; others train a new one."
-        )
+    linear = what is _Objective.linear
+    if linear != (encoder is not None) or (linear and small):
+        raise ValueError("'linear' takes the network of --encoder FAMILY:FILE, without --small; others train a new one.")
     if encoder is not None:
         train, held_out = open_data(data, "train"), open_data(data, "test")
         accuracy = train_linear(encoder, train, held_out, out, solver, device=device, **options)
         print_plain(f"held-out accuracy {accuracy:.4f}")
         print_written([out])
         return
-    recipe = recipe_of(what.value, small=small, architecture=architecture, **options)
+    recipe = recipe_of(what.value, small=small, **options)
     training = Training(recipe, open_data(data, "train"), out, device)
     if training.step:
         note(f"going on from step {training.step} of {training.steps}")
@@ -190,20 +183,14 @@ def localise_captions(
     annotations: Annotated[Path | None, ask_option("COCO json: boxes, polygons or run lengths.")] = None,
     masks: Annotated[Path | None, ask_option("Folder of masks: CLASS/NAME.png for the picture NAME.")] = None,
     collages: Annotated[int | None, ask_option("Or make this many collages of four photos each.", min=1)] = None,
-    strips: Annotated[int | None, ask_option("Or this many wide and tall strips of two to four photos.", min=1)] = None,
-    boxes: Annotated[bool, ask_option("Use boxes even where there are outlines.", "--boxes")] = False,
     encoder: EncoderName = "starter",
     device: Device = None,
     crop: Crop = False,
     samples: Samples = 1000,
     grid: Grid = 7,
     seed: Seed = 0,
-    template: Annotated[str, ask_option("Makes a caption of a class name.")] = "a {}",
     foil: Annotated[str, ask_option("Contrast with the other classes 'present' in the picture, or with 'all'.")] = "present",
-    tolerance: Annotated[float, how_option("Of the pointing game, in pixels of the picture.", min=0)] = 0.0,
-    fraction: Annotated[float, how_option("Of the map's peak: the fixed threshold of the IoU.")] = 0.5,
     limit: Annotated[int | None, ask_option("Only the first so many pictures.", min=1)] = None,
-    keep_runs: Annotated[bool, out_option("Keep the runs, to ask other questions later.", "--keep-runs")] = False,
     out: Annotated[Path, out_option("Folder for results; run again to go on where it stopped.")] = Path("localisation"),
     as_json: AsJson = False,
 ) -> None:
@@ -216,11 +203,11 @@ def localise_captions(
 
     """
     from cocoax.paper.annotations import class_names
-    from cocoax.paper.studies.localisation_benchmark import LocalisationOptions, localise
+    from cocoax.paper.studies.localisation_benchmark import localise
 
     if foil not in ("present", "all"):
         raise ValueError(f"--foil is 'present' or 'all'. Got {foil!r} instead.")
-    examples = _open_examples(folder, annotations, masks, collages, strips, boxes, seed)
+    examples = _open_examples(folder, annotations, masks, collages, seed)
     out.mkdir(parents=True, exist_ok=True)
     loaded = cocoax.load(encoder, device=device)
     try:
@@ -228,9 +215,8 @@ def localise_captions(
             loaded.cropped() if crop else loaded,
             examples[:limit],
             cocoax.Rise(samples=samples, grid=grid, seed=seed, baseline=cocoax.Blur()),
-            LocalisationOptions(template, class_names(examples) if foil == "all" else None, tolerance, fraction),
+            class_names(examples) if foil == "all" else None,
             folder=out,
-            keep_runs=keep_runs,
             tell=note,
         )
     except KeyboardInterrupt as stop:
@@ -240,26 +226,16 @@ def localise_captions(
 
 
 def _open_examples(
-    folder: Path,
-    annotations: Path | None,
-    masks: Path | None,
-    collages: int | None,
-    strips: int | None,
-    boxes: bool,
-    seed: int,
+    folder: Path, annotations: Path | None, masks: Path | None, collages: int | None, seed: int
 ) -> list[Example]:
     """Return pictures with masks, from the one source that is not None; raise unless there is exactly one."""
-    from cocoax.paper.annotations import coco_examples, collage_examples, mask_examples, strip_examples
+    from cocoax.paper.annotations import coco_examples, collage_examples, mask_examples
 
-    if sum(source is not None for source in (annotations, masks, collages, strips)) != 1:
-        raise ValueError(
-            "Say what is where, in one way: --annotations FILE, --masks FOLDER, --collages NUMBER or --strips NUMBER."
-        )
+    if sum(source is not None for source in (annotations, masks, collages)) != 1:
+        raise ValueError("Say what is where, in one way: --annotations FILE, --masks FOLDER or --collages NUMBER.")
     if annotations is not None:
-        return coco_examples(annotations, folder, boxes=boxes)
-    if masks is not None:
-        return mask_examples(folder, masks)
-    return strip_examples(folder, strips, seed) if strips is not None else collage_examples(folder, collages or 0, seed)
+        return coco_examples(annotations, folder)
+    return mask_examples(folder, masks) if masks is not None else collage_examples(folder, collages or 0, seed)
 
 
 # --- augmentations --------------------------------------------------------------------------------------------------------
@@ -270,7 +246,6 @@ def compare_augmentations(
     foil: Annotated[Path, ask_option("Folder of other pictures that the original is contrasted with.")],
     encoder: EncoderName = "efficientnet-lite0",
     device: Device = None,
-    classes: Annotated[Path | None, ask_option("Class names of the head, one per line; by default its own.")] = None,
     most: Annotated[int, ask_option("Pictures of the foil, drawn at random.", min=1)] = 1500,
     samples: Samples = 1000,
     grid: Grid = 7,
@@ -292,13 +267,12 @@ def compare_augmentations(
     opened = [open_image(image) for image in images]  # what is wrong with one is told before the encoder is loaded
     files = image_files(foil)
     drawn = [files[index] for index in sorted(stream(seed).permutation(len(files))[:most])]
-    names = classes.read_text(encoding="utf-8").splitlines() if classes else None
     loaded = cocoax.load(encoder, device=device)
     method = cocoax.Rise(samples=samples, grid=grid, seed=seed)
     try:
         others = loaded.reference(drawn, name=counted(len(drawn), "other picture"))
         for number, (file, image) in enumerate(zip(images, opened, strict=True), 1):
-            result = explain_augmentations(loaded, image, others, method, classes=names, seed=seed)
+            result = explain_augmentations(loaded, image, others, method, seed=seed)
             print_plain(str(file))
             show(result, out if len(images) == 1 else out / f"{number}-{file.stem}", as_json=False)
     except KeyboardInterrupt as stop:

@@ -150,7 +150,7 @@ def ask_index(
     if single and len(questions) > 1:
         raise ValueError(f"{len(questions)} questions do not fit in one file; give a folder as --out.")
     index = Index.open(folder)
-    rows = rows_where(where or ())
+    rows = _rows_where(where or ())
     described = []
     for number, question in enumerate(questions):
         survey = index.ask(question, rows, top=top)
@@ -178,7 +178,7 @@ def ask_index(
         print_json({"answers": described})
 
 
-def rows_where(conditions: Sequence[str]) -> dict[str, list[str]] | None:
+def _rows_where(conditions: Sequence[str]) -> dict[str, list[str]] | None:
     """Return the selection that ``label=cat,dog`` and the like write down; None for all rows."""
     selection: dict[str, list[str]] = {}
     for condition in conditions:

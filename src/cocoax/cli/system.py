@@ -243,7 +243,7 @@ def show_cache(
     which: dict[str, Any] = {
         "kind": None if kind is None else kind.value,
         "encoder": encoder,
-        "older_than": None if older_than is None else duration_of(older_than),
+        "older_than": None if older_than is None else _duration_of(older_than),
     }
     info = cocoax.cache_info(**which)
     if clear and info.contents and not (yes or _confirmed(info)):
@@ -257,7 +257,7 @@ def show_cache(
         _print_cache(info, "deleted" if clear else "holds")
 
 
-def duration_of(text: str) -> timedelta:
+def _duration_of(text: str) -> timedelta:
     """Return the time that is written as a number and a unit: ``30d``."""
     match = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([smhdw])\s*", text.lower())
     if match is None:

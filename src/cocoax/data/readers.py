@@ -19,7 +19,6 @@ _CIFAR10 = "cifar-10-batches-py"
 _CIFAR10_FILES = {"train": [f"data_batch_{number}" for number in range(1, 6)], "test": ["test_batch"]}
 _MURA = "MURA-v1.1"
 _MURA_SPLITS = {"train": "train", "test": "valid"}  # MURA's own test set is not public
-_MURA_PARTS = ("elbow", "finger", "forearm", "hand", "humerus", "shoulder", "wrist")
 _MURA_LABELS = {"negative": 0, "positive": 1}
 # Any of these files or folders is the sign of a data set.
 _CIFAR10_SIGNS = (_CIFAR10, "data_batch_1", "test_batch")
@@ -53,16 +52,16 @@ def open_data(folder: str | Path, split: Split = "train") -> LabelledImages:
     folder = Path(folder)
     if not folder.is_dir():
         raise FileNotFoundError(f"No folder at {folder}. {_LAYOUTS}")
-    for reader, signs in ((cifar10, _CIFAR10_SIGNS), (mura, _MURA_SIGNS)):
+    for reader, signs in ((cifar10, _CIFAR10_SIGNS), (_mura, _MURA_SIGNS)):
         if any((folder / sign).exists() for sign in signs):
             return reader(folder, split)
     visible = [path for path in sorted(folder.iterdir()) if not path.name.startswith(_HIDDEN)]
     if len(visible) == 1 and visible[0].is_dir() and _split_folder(visible[0], "train"):  # imagenette2/ in an outer folder
-        return image_folder(visible[0], split)
+        return _image_folder(visible[0], split)
     if not any(path.suffix.lower() in SUFFIXES for path in folder.rglob("*")):
         contents = ", ".join(path.name for path in visible[:5]) or "nothing"
         raise FileNotFoundError(f"{folder} holds no data set that is known here (it holds {contents}). {_LAYOUTS}")
-    return image_folder(folder, split)
+    return _image_folder(folder, split)
 
 
 def _inner(folder: str | Path, name: str) -> Path:
@@ -98,26 +97,24 @@ def _cifar10_batch(path: Path) -> tuple[np.ndarray, np.ndarray]:
     return np.ascontiguousarray(pixels.reshape(-1, 3, 32, 32).transpose(0, 2, 3, 1)), labels.astype(np.int64)
 
 
-def mura(folder: str | Path, split: Split = "train", part: str | None = None) -> LabelledImages:
+def _mura(folder: str | Path, split: Split = "train") -> LabelledImages:
     """Read one split of MURA from a folder that holds, or is, ``MURA-v1.1``.
 
     A picture has the label that its study's folder is named after; ``study1_positive`` is abnormal. The held-out split is
-    MURA's validation set. ``part`` takes only pictures of that part of the body, such as ``"elbow"``.
+    MURA's validation set.
     """
     check_split(split)
-    if part is not None and part not in _MURA_PARTS:
-        raise ValueError(f"The 'part' parameter must be one of {', '.join(_MURA_PARTS)}. Got {part!r} instead.")
     place = _inner(folder, _MURA) / _MURA_SPLITS[split]
     if not place.is_dir():
         raise FileNotFoundError(f"{folder} has no {_MURA}/{place.name}. {_LAYOUTS}")
-    pictures = [path for path in image_files(place) if part is None or f"XR_{part.upper()}" in path.parts]
+    pictures = image_files(place)
     studies = [path.parent.name.rpartition("_")[2] for path in pictures]
     if unknown := next((path for path, study in zip(pictures, studies, strict=True) if study not in _MURA_LABELS), None):
         raise ValueError(f"{unknown} lies in no study such as study1_positive or study1_negative; unpack MURA again.")
     return LabelledImages(pictures, np.array([_MURA_LABELS[study] for study in studies], dtype=np.int64), list(_MURA_LABELS))
 
 
-def image_folder(folder: str | Path, split: Split = "train") -> LabelledImages:
+def _image_folder(folder: str | Path, split: Split = "train") -> LabelledImages:
     """Read one split of a folder of pictures; classes and pictures are in sorted order.
 
     The folder holds one of
@@ -148,7 +145,7 @@ def _split_folder(folder: Path, split: str) -> Path | None:
     return next((folder / name for name in _SPLIT_FOLDERS[split] if (folder / name).is_dir()), None)
 
 
-def class_name(folder: str) -> str:
+def _class_name(folder: str) -> str:
     """Return the name of a class: ImageNet's where its folder is a synset (``n01440764`` is a tench), else the folder's."""
     return _names_of_synsets().get(folder, folder)
 
@@ -186,7 +183,7 @@ def _labelled(by_class: dict[str, list[Path]], classes: list[str] | None = None)
     classes = sorted(by_class) if classes is None else classes
     images = [path for name in classes for path in by_class.get(name, [])]
     labels = np.repeat(np.arange(len(classes)), [len(by_class.get(name, [])) for name in classes])
-    return LabelledImages(images, labels, [class_name(name) for name in classes])
+    return LabelledImages(images, labels, [_class_name(name) for name in classes])
 
 
 def _held_out(data: LabelledImages, split: str) -> LabelledImages:

@@ -622,9 +622,7 @@ def _weights(checkpoint: Any, module: nn.Module, index: int) -> dict[str, Tensor
 
 # --- asking -----------------------------------------------------------------------------------------------------------------
 
-METHODS: dict[str, type[ExampleMethod]] = {
-    kind.name: kind for kind in (Contribution, Simplex, Neighbours, TracIn, Influence)
-}
+METHODS: dict[str, type[ExampleMethod]] = {kind.name: kind for kind in (Contribution, Simplex, Neighbours, TracIn, Influence)}
 
 
 def examples(

@@ -105,8 +105,8 @@ def _mask(image: Image.Image) -> np.ndarray:
 # --- COCO -------------------------------------------------------------------------------------------------------------
 
 
-def coco_examples(annotations: str | Path, pictures: str | Path, *, boxes: bool = False) -> list[Example]:
-    """List the pictures of a COCO json, with the masks of their categories; ``boxes`` ignores outlines and takes boxes.
+def coco_examples(annotations: str | Path, pictures: str | Path) -> list[Example]:
+    """List the pictures of a COCO json, with the masks of their categories: outlines, or boxes where there are none.
 
     Annotations are of the pixels as the file has them, and are turned with the picture as its EXIF data says; only where
     their size is that of the upright picture and not of the file, they are of the upright one.
@@ -139,16 +139,16 @@ def coco_examples(annotations: str | Path, pictures: str | Path, *, boxes: bool 
         path = (pictures / name).resolve()
         if not path.is_relative_to(pictures.resolve()):
             raise ValueError(f"The image {name!r} of {annotations} lies outside of {pictures}.")
-        load = partial(_load_coco, annotations, path, size, objects, boxes)
+        load = partial(_load_coco, annotations, path, size, objects)
         classes = tuple(dict.fromkeys(annotation["name"] for annotation in objects))
-        examples.append(Example(name, classes, load, digest(version, boxes)))
+        examples.append(Example(name, classes, load, version))
     if not examples:
         raise ValueError(f"{annotations} has no annotations.")
     return examples
 
 
 def _load_coco(
-    annotations: Path, path: Path, size: tuple[int, int], objects: Sequence[Mapping[str, Any]], boxes: bool
+    annotations: Path, path: Path, size: tuple[int, int], objects: Sequence[Mapping[str, Any]]
 ) -> tuple[Path, Masks]:
     if not path.is_file():
         raise FileNotFoundError(f"No file at {path}, which {annotations} names; check the folder of pictures.")
@@ -160,7 +160,7 @@ def _load_coco(
     masks: Masks = {}
     for annotation in objects:
         with readable(annotations, f"annotations of {path.name}"):
-            name, mask = annotation["name"], coco_mask(annotation, height, width, boxes=boxes)
+            name, mask = annotation["name"], _coco_mask(annotation, height, width)
         masks[name] = masks[name] | mask if name in masks else mask
     if size == stored:
         masks = {name: _turned(mask, orientation) for name, mask in masks.items()}
@@ -174,10 +174,10 @@ def _turned(mask: np.ndarray, orientation: int) -> np.ndarray:
     return np.asarray(ImageOps.exif_transpose(image))
 
 
-def coco_mask(annotation: Mapping[str, Any], height: int, width: int, *, boxes: bool = False) -> np.ndarray:
+def _coco_mask(annotation: Mapping[str, Any], height: int, width: int) -> np.ndarray:
     """Return the mask ``[height, width]`` of a COCO annotation: polygons, run lengths (plain or compressed), or its box."""
     outline = annotation.get("segmentation")
-    if boxes or not outline:
+    if not outline:
         if "bbox" not in annotation:
             raise ValueError(f"The annotation {annotation.get('id')!r} has neither an outline nor a box.")
         x, y, w, h = (float(number) for number in annotation["bbox"])
@@ -234,23 +234,6 @@ def collage_examples(folder: str | Path, count: int = 50, seed: int = 0, cell: i
     return examples
 
 
-def strip_examples(folder: str | Path, count: int = 50, seed: int = 0, side: int = 256) -> list[Example]:
-    """Draw strips of two to four photos of different classes, of unequal length: wide ones and tall ones by turns.
-
-    What an encoder that looks at the centre of a picture misses. Classes are those of :func:`collage_examples`.
-    """
-    classes = _photos_by_class(folder, count)
-    examples = []
-    for number in range(count):
-        random = stream(seed, number)
-        photos = _draw_photos(classes, int(random.integers(2, 5)), random)
-        lengths = [int(length) for length in random.integers(round(0.6 * side), round(1.7 * side), len(photos))]
-        load = partial(_load_strip, photos, lengths, side, tall=number % 2 == 1)
-        version = digest(side, list(photos), lengths, _stamp(*photos.values()))
-        examples.append(Example(f"strip-{seed}-{number:03d}", tuple(photos), load, version))
-    return examples
-
-
 def _photos_by_class(folder: str | Path, count: int) -> dict[str, list[Path]]:
     """Return the photos below a folder by class, of which there must be enough for ``count`` pictures of up to four."""
     folder = _folder(folder)
@@ -279,21 +262,6 @@ def _load_collage(photos: Mapping[str, Path], cell: int) -> tuple[Image.Image, M
         canvas.paste(square(open_image(path), cell), (column * cell, row * cell))
         masks[name] = np.zeros((2 * cell, 2 * cell), bool)
         masks[name][row * cell : (row + 1) * cell, column * cell : (column + 1) * cell] = True
-    return canvas, masks
-
-
-def _load_strip(photos: Mapping[str, Path], lengths: Sequence[int], side: int, *, tall: bool) -> tuple[Image.Image, Masks]:
-    canvas = Image.new("RGB", (sum(lengths), side))
-    masks, left = {}, 0
-    for (name, path), length in zip(photos.items(), lengths, strict=True):
-        size = (side, length) if tall else (length, side)
-        photo = ImageOps.fit(open_image(path).convert("RGB"), size, Image.Resampling.BICUBIC)
-        canvas.paste(photo.transpose(Image.Transpose.TRANSPOSE) if tall else photo, (left, 0))
-        masks[name] = np.zeros((side, canvas.width), bool)
-        masks[name][:, left : left + length] = True
-        left += length
-    if tall:
-        return canvas.transpose(Image.Transpose.TRANSPOSE), {name: mask.T for name, mask in masks.items()}
     return canvas, masks
 
 

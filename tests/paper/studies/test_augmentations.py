@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 import cocoax
-from cocoax.paper.studies.augmentations import AUGMENTATIONS, augmented, explain_augmentations
+from cocoax.paper.studies.augmentations import AUGMENTATIONS, _augmented, explain_augmentations
 from cocoax.paper.studies.reproduce import run_study
 from tests.conftest import SmallNet
 from tests.paper.studies.tiny import HELD_OUT, OPTIONS, TRAIN, encoded, small_encoder
@@ -28,26 +28,26 @@ def closed_figures() -> Iterator[None]:
     plt.close("all")
 
 
-def small(head: bool = True) -> cocoax.Encoder:
+def small(classes: list[str] | None = None, head: bool = True) -> cocoax.Encoder:
     classifier = None
     if head:
         with torch.random.fork_rng():
             classifier = nn.Linear(8, 3)
         with torch.no_grad():
             classifier.weight.copy_(torch.arange(24.0).reshape(3, 8).sin())
-    return cocoax.Encoder(SmallNet().eval(), cocoax.ImagePreprocess(resize=18, crop=16), head=classifier)
+    return cocoax.Encoder(SmallNet().eval(), cocoax.ImagePreprocess(resize=18, crop=16), head=classifier, classes=classes)
 
 
 def test_explain_augmentations__by_definition() -> None:
-    encoder = small()
+    encoder = small(["x", "y", "z"])
     foil = encoder.reference([picture(seed) for seed in range(1, 5)])
     square = picture(0, 36)
-    found = explain_augmentations(encoder, square, foil, RISE, classes=["x", "y", "z"], seed=4)
+    found = explain_augmentations(encoder, square, foil, RISE, seed=4)
     assert [variant.name for variant in found] == ["original", *AUGMENTATIONS]
     # What the encoder sees of 36 x 36 pixels is the inner 32 x 32; augmentations come after that.
     seen = square.crop((2, 2, 34, 34))
     preprocess = cocoax.ImagePreprocess(resize=16, crop=16)
-    tensors = torch.stack([preprocess(variant) for variant in (seen, *augmented(seen, 4).values())])
+    tensors = torch.stack([preprocess(variant) for variant in (seen, *_augmented(seen, 4).values())])
     representations = encoder.represent(tensors)
     original = encoder.reference(tensors[:1])
     target = cocoax.contrastive_corpus_similarity(original, foil)

@@ -9,15 +9,15 @@ import pytest
 
 import cocoax
 from cocoax.paper.studies import completeness as module
-from cocoax.paper.studies.completeness import Completeness, Gap, completeness
+from cocoax.paper.studies.completeness import Completeness, _Gap, completeness
 from cocoax.paper.studies.reproduce import run_study
-from cocoax.paper.studies.study import as_published, draw_run
+from cocoax.paper.studies.study import _as_published, draw_run
 from tests.conftest import images
 from tests.paper.studies.tiny import HELD_OUT, OPTIONS, TRAIN, encoded, small_encoder
 
 
 def test_completeness__gaps_close(encoder: cocoax.Encoder) -> None:
-    encoder = as_published(encoder)
+    encoder = _as_published(encoder)
     corpus, foil = encoder.reference(images(4, seed=1)), encoder.reference(images(5, seed=2))
     gaps = completeness(encoder, list(images(2)), corpus, foil, steps=(2, 60), samples=128, progress=False)
     assert len(gaps) == 2 * 3 * 8
@@ -34,7 +34,7 @@ def test_completeness__gaps_close(encoder: cocoax.Encoder) -> None:
 
 
 def test_completeness__table_of_largest_gaps_and_mean_differences() -> None:
-    gaps = (Gap("IG", "dot", "cocoa", 1.0, 1.5), Gap("IG", "dot", "cocoa", -0.5, -0.25), Gap("IG", "dot", "corpus", 2, 2))
+    gaps = (_Gap("IG", "dot", "cocoa", 1.0, 1.5), _Gap("IG", "dot", "cocoa", -0.5, -0.25), _Gap("IG", "dot", "corpus", 2, 2))
     assert Completeness(gaps).table().rows == (("IG", "dot", "cocoa", 0.875, 0.5), ("IG", "dot", "corpus", 2.0, 0.0))
     assert "5.00e-01 (IG, dot, cocoa)" in Completeness(gaps).summary
 

@@ -15,7 +15,7 @@ from cocoax.data.labelled import LabelledImages
 from cocoax.evaluation import chance_map, corpus_majority_probability, gini, randomised
 from cocoax.methods import Method
 from cocoax.paper.studies import curves
-from cocoax.paper.studies.curves import Case, Judged, Task, judge
+from cocoax.paper.studies.curves import Case, Task, _judge, _Judged
 from cocoax.paper.studies.insertion_deletion import MainStudy
 from cocoax.paper.studies.published import MEASURES, METHOD_TITLES, TARGET_TITLES
 from cocoax.paper.studies.study import four_targets
@@ -56,13 +56,13 @@ def main_tasks(encoder: cocoax.Encoder) -> list[Task]:
     return tasks
 
 
-def row_of(judged: Judged, **key: Any) -> int:
+def row_of(judged: _Judged, **key: Any) -> int:
     found = [number for number, row in enumerate(judged.rows) if all(row.get(name) == value for name, value in key.items())]
     assert len(found) == 1, key
     return found[0]
 
 
-def check_curves(judged: Judged, place: int, evaluator: cocoax.Encoder, attribution: Any, case: Case) -> None:
+def check_curves(judged: _Judged, place: int, evaluator: cocoax.Encoder, attribution: Any, case: Case) -> None:
     for kind in ("insertion", "deletion"):
         for number, measure in enumerate(case.measures):
             curve = getattr(cocoax, kind)(evaluator, IMAGE, attribution, measure, steps=STEPS)
@@ -72,7 +72,7 @@ def check_curves(judged: Judged, place: int, evaluator: cocoax.Encoder, attribut
 def test_judge__equals_a_call_for_each_row() -> None:
     encoder = small_encoder()
     tasks = main_tasks(encoder)
-    judged = judge(IMAGE, tasks, METHODS, encoder, steps=STEPS, seed=SEED)
+    judged = _judge(IMAGE, tasks, METHODS, encoder, steps=STEPS, seed=SEED)
     assert len(judged.rows) == 16 * 4 + 2 * 5
     assert judged.insertion.shape == judged.deletion.shape == (74, 2, STEPS + 1)
     for task in tasks:
@@ -86,7 +86,7 @@ def test_judge__equals_a_call_for_each_row() -> None:
 def test_judge__chance_levels_of_every_method() -> None:
     encoder = small_encoder()
     tasks = main_tasks(encoder)
-    judged = judge(IMAGE, tasks, METHODS, encoder, steps=STEPS, seed=SEED)
+    judged = _judge(IMAGE, tasks, METHODS, encoder, steps=STEPS, seed=SEED)
     x = encoder.explicand(IMAGE).tensor
     for case in {id(task.case): task.case for task in tasks}.values():
         for name, method in {"random": cocoax.RandomAttribution(), **METHODS}.items():
@@ -101,7 +101,7 @@ def test_judge__each_distinct_image_is_encoded_once() -> None:
     net = encoder.module
     assert isinstance(net, SmallNet)
     before = net.inputs
-    judge(IMAGE, tasks, METHODS, encoder, steps=STEPS, seed=SEED)
+    _judge(IMAGE, tasks, METHODS, encoder, steps=STEPS, seed=SEED)
     # Distinct targets: label-free is the same in both cases, so 7 for each similarity. Maps: those by four methods, and four
     # random ones (both path methods have the same chance level). Both estimators of RISE share one run. Explicand and
     # baseline are encoded once for each of three methods and for the curves.
@@ -121,7 +121,7 @@ def test_judge__another_encoder_is_explained_than_the_one_that_judges() -> None:
         "randomized": (other, cocoax.contrastive_corpus_similarity(*references(other, 0))),
     }
     tasks = [Task(case, {"model": model}, encoder, target) for model, (encoder, target) in targets.items()]
-    judged = judge(IMAGE, tasks, METHODS, trained, steps=STEPS, seed=SEED)
+    judged = _judge(IMAGE, tasks, METHODS, trained, steps=STEPS, seed=SEED)
     for model, (encoder, target) in targets.items():
         for name, method in METHODS.items():
             place = row_of(judged, model=model, method=name)
@@ -150,10 +150,10 @@ def test_judge__methods_that_read_a_run_differently_share_it() -> None:
     both = {"a": Read(), "b": Read(factor=-1.0)}
     for methods in (both, {"a": both["a"]}, both):
         before = net.inputs
-        judge(IMAGE, tasks, methods, encoder, steps=1)  # curves of one step need no image but their ends
+        _judge(IMAGE, tasks, methods, encoder, steps=1)  # curves of one step need no image but their ends
         counts.append(net.inputs - before)
     assert counts[1] == counts[2]
-    judged = judge(IMAGE, tasks, both, encoder, steps=STEPS)
+    judged = _judge(IMAGE, tasks, both, encoder, steps=STEPS)
     for name, method in both.items():
         place = row_of(judged, method=name)
         check_curves(judged, place, encoder, method.explain(encoder, IMAGE, tasks[0].target), tasks[0].case)
@@ -226,7 +226,7 @@ def test_run__training_images_are_encoded_once_and_explicands_as_often_as_needed
 @pytest.mark.usefixtures("without_figures")
 def test_run__interrupted_anywhere_equals_uninterrupted(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     main_study(tmp_path / "whole").write(progress=False)
-    judge = curves.judge
+    judge = curves._judge
     calls = 0
 
     def failing(*arguments: Any, **options: Any) -> Any:
@@ -236,7 +236,7 @@ def test_run__interrupted_anywhere_equals_uninterrupted(tmp_path: Path, monkeypa
             raise KeyboardInterrupt
         return judge(*arguments, **options)
 
-    monkeypatch.setattr(curves, "judge", failing)
+    monkeypatch.setattr(curves, "_judge", failing)
     done = []
     for _ in range(3):
         with pytest.raises(KeyboardInterrupt):

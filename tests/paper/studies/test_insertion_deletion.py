@@ -19,7 +19,7 @@ from cocoax.paper.studies.insertion_deletion import (
     CorpusSizeStudy,
     FoilSizeStudy,
     RandomisationStudy,
-    SizeStudy,
+    _SizeStudy,
 )
 from cocoax.paper.studies.published import MEASURES, METHOD_TITLES, TARGET_TITLES
 from cocoax.paper.studies.reproduce import run_study
@@ -128,7 +128,7 @@ def test_run_study__randomised(tmp_path: Path) -> None:
     assert all("| RISE | Randomised |" in path.read_text() for path in written if path.suffix == ".md")
 
 
-class Tiny(SizeStudy):
+class Tiny(_SizeStudy):
     name = "corpus-size"
     pairs = ((1, 6), (2, 6), (4, 3))
 

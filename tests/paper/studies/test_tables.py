@@ -16,7 +16,7 @@ import torch
 from cocoax.evaluation import paper_interval
 from cocoax.paper.studies.insertion_deletion import MainStudy, RandomisationStudy
 from cocoax.paper.studies.published import METHOD_TITLES, SETTINGS, TARGET_TITLES, paper_tables, published
-from cocoax.paper.studies.tables import Records, by_run, paper_table
+from cocoax.paper.studies.tables import Records, _run_means, paper_table
 from tests.paper.studies.tiny import RUNS, cells, made_up
 
 
@@ -30,7 +30,7 @@ def test_records__means_and_runs() -> None:
     areas = records.grouped("method", "metric")
     assert [value["value"] for value in areas["a", "insertion"]] == pytest.approx([1, 3, 5])
     assert [value["value"] for value in areas["b", "deletion"]] == pytest.approx([-2, -6, -10])
-    assert by_run(areas["a", "insertion"]) == pytest.approx([2, 5])  # of runs 1 and 2
+    assert _run_means(areas["a", "insertion"]) == pytest.approx([2, 5])  # of runs 1 and 2
     np.testing.assert_allclose(records.mean_curves("method")["a", "m", "insertion"], [0, 3, 6])
 
 

@@ -23,7 +23,7 @@ from cocoax.inputs.image import ImagePreprocess
 from cocoax.paper.networks.resnet import ARCHITECTURES, ResNet
 from cocoax.paper.training.objectives import Classifier
 from cocoax.paper.training.recipes import Augmentation, Recipe, normalised
-from cocoax.paper.training.trainer import Pixels, Training, train_linear
+from cocoax.paper.training.trainer import Training, _Pixels, train_linear
 from cocoax.store import read_safetensors
 from tests.paper.studies.tiny import CLASSES, HELD_OUT, TRAIN, write_checkpoint
 from tests.paper.training.tiny import AUGMENTATION, RECIPE, STEPS, assert_same, noise, patterns, quiet, weights
@@ -72,13 +72,6 @@ def test_training__steps_like_torch(tmp_path: Path, optimizer: Any) -> None:
         torch.testing.assert_close(training.encoder.state_dict()[name], expected, atol=2e-4, rtol=1e-3, msg=name)
     assert isinstance(training.objective, Classifier)
     torch.testing.assert_close(training.objective.head.weight, head.weight, atol=2e-4, rtol=1e-3)
-
-
-def test_training__simsiam_of_a_network_that_could_not_be_loaded(tmp_path: Path) -> None:
-    recipe = replace(RECIPE, kind="simsiam", architecture="resnet18", side=32)
-    with pytest.raises(ValueError, match=r"networks with a small stem, such as cifar-resnet18. Got resnet18"):
-        Training(recipe, noise(), tmp_path)
-    assert Training(replace(recipe, kind="simclr"), noise(), tmp_path).step == 0
 
 
 def test_training__a_loss_that_is_not_finite_is_an_error(tmp_path: Path) -> None:
@@ -228,7 +221,7 @@ def test_pixels__files_are_resized_and_cropped(tmp_path: Path, side: int, resize
         files.append(tmp_path / f"{number}.png")
         Image.fromarray(picture).convert(mode).save(files[-1])
     data = LabelledImages(files, np.zeros(3, int), ["a"])
-    pixels = Pixels(data, side)(np.array([2, 0]))
+    pixels = _Pixels(data, side)(np.array([2, 0]))
     assert pixels.dtype == torch.uint8
     expected = ImagePreprocess(resize, side)(Image.open(files[0]))
     assert torch.equal(pixels[1], (expected * 255).round().to(torch.uint8))

@@ -129,7 +129,6 @@ def explain_augmentations(
     foil: Reference,
     method: Method | None = None,
     *,
-    classes: Sequence[str] | None = None,
     seed: int = 0,
     progress: bool | None = None,
 ) -> AugmentedPicture:
@@ -140,19 +139,18 @@ def explain_augmentations(
         image: a picture.
         foil: what the original is contrasted with; the paper takes 1500 random training images.
         method: Rise by default.
-        classes: names of the head's classes; by default the encoder's own, or their numbers.
         seed: of the augmentations.
         progress: show a progress bar (``None``: when it takes long).
 
     """
     whole = _seen(encoder, open_image(image).convert("RGB"))
-    pictures = {ORIGINAL: whole, **augmented(whole, seed)}
+    pictures = {ORIGINAL: whole, **_augmented(whole, seed)}
     explicands = {name: _explicand(encoder, picture) for name, picture in pictures.items()}
     original = encoder.reference([explicands[ORIGINAL]], name="the original", progress=False)
     target = contrastive_corpus_similarity(original, foil)
     representations = encoder.represent(list(explicands.values()), progress=False)
     similarities = torch.cosine_similarity(representations, representations[:1])
-    predictions = _predict(encoder, representations, encoder.classes if classes is None else classes)
+    predictions = _predict(encoder, representations)
     method = Rise(grid=7) if method is None else method
     if isinstance(method, RemovalMethod):
         runs = [cached_run(encoder, explicand, method, [target], progress=progress) for explicand in explicands.values()]
@@ -181,17 +179,14 @@ def _explicand(encoder: Encoder, image: Image.Image) -> Explicand:
     return encoder.explicand(image)
 
 
-def _predict(
-    encoder: Encoder, representations: torch.Tensor, classes: Sequence[str] | None
-) -> list[tuple[str | None, float | None]]:
+def _predict(encoder: Encoder, representations: torch.Tensor) -> list[tuple[str | None, float | None]]:
     """Return the most probable class of each representation and its probability; ``None`` for both without a head."""
     if encoder.head is None:
         return [(None, None)] * len(representations)
     probabilities = logits_of(encoder.head, representations).softmax(1)
-    if classes is not None and len(classes) != probabilities.shape[1]:
-        raise ValueError(f"The encoder's head has {probabilities.shape[1]} classes but there are {len(classes)} names.")
     best, index = probabilities.max(1)
-    return [(str(int(i)) if classes is None else classes[int(i)], float(p)) for p, i in zip(best, index, strict=True)]
+    names = encoder.classes or range(probabilities.shape[1])
+    return [(str(names[int(i)]), float(p)) for p, i in zip(best, index, strict=True)]
 
 
 # --- the seven augmentations --------------------------------------------------------------------------------------------
@@ -280,6 +275,6 @@ AUGMENTATIONS: dict[str, _Augment] = {
 }
 
 
-def augmented(image: Image.Image, seed: int = 0) -> dict[str, Image.Image]:
+def _augmented(image: Image.Image, seed: int = 0) -> dict[str, Image.Image]:
     """Return the picture after each of the seven augmentations, each with a random stream of its own."""
     return {name: augment(image, stream(seed, number)) for number, (name, augment) in enumerate(AUGMENTATIONS.items())}

@@ -38,7 +38,7 @@ class CompletenessStudy(LabelledStudy):
 
 
 @dataclass(frozen=True)
-class Gap:
+class _Gap:
     """The sum of an attribution against the score of the explicand minus that of the baseline."""
 
     method: str
@@ -62,7 +62,7 @@ def completeness(
     steps: Sequence[int] = (50, 200),
     samples: int = 256,
     progress: bool | None = None,
-) -> list[Gap]:
+) -> list[_Gap]:
     """Return the gaps for the paper's four targets, cosine and dot, on some images.
 
     Integrated Gradients approach completeness with the number of steps (a network with ReLUs has kinks along the path);
@@ -85,7 +85,7 @@ def completeness(
                     parts = answer.raw if answer.raw is not None else answer.features
                     assert parts is not None
                     total = float(parts.double().sum())
-                    gaps.append(Gap(title, similarity, name, total, answer.score - answer.baseline_score))
+                    gaps.append(_Gap(title, similarity, name, total, answer.score - answer.baseline_score))
                 shown.update()
     return gaps
 
@@ -94,7 +94,7 @@ def completeness(
 class Completeness(Result):
     """The gaps of all images, targets and methods."""
 
-    gaps: tuple[Gap, ...]
+    gaps: tuple[_Gap, ...]
     file: ClassVar[str] = "completeness"
 
     @property
@@ -109,7 +109,7 @@ class Completeness(Result):
 
     def table(self) -> Table:
         """Return for each method and target the mean difference to explain and the largest gap."""
-        groups: dict[tuple[str, str, str], list[Gap]] = {}
+        groups: dict[tuple[str, str, str], list[_Gap]] = {}
         for gap in self.gaps:
             groups.setdefault((gap.method, gap.similarity, gap.target), []).append(gap)
         rows = [

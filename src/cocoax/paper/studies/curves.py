@@ -52,7 +52,7 @@ class Task:
 
 
 @dataclass(frozen=True, eq=False)
-class Judged:
+class _Judged:
     """Curves of an explicand: ``insertion`` and ``deletion`` ``[rows, measures, steps + 1]``, and what each row is."""
 
     rows: list[dict[str, Any]]
@@ -60,7 +60,7 @@ class Judged:
     deletion: Tensor
 
 
-def judge(
+def _judge(
     image: Any,
     tasks: Sequence[Task],
     methods: Mapping[str, Method],
@@ -68,7 +68,7 @@ def judge(
     *,
     steps: int = 50,
     seed: int = 0,
-) -> Judged:
+) -> _Judged:
     """Do every task by every method, and judge each map by the measures of its case (the same number for all).
 
     Each method runs once per encoder for all targets, methods that read the same run differently share it, and each distinct
@@ -102,7 +102,7 @@ def judge(
         for case in _distinct([task.case for task in tasks]):
             rows.append({**case.key, "method": name, "gini": gini(values - values.mean())})
             judged_by.append((place, case))
-    return Judged(rows, *_curves(evaluator, explicand, maps, judged_by, steps))
+    return _Judged(rows, *_curves(evaluator, explicand, maps, judged_by, steps))
 
 
 def _explain(
@@ -298,7 +298,7 @@ class CurveStudy(LabelledStudy):
         """Explain and judge an explicand of a run, and keep the result."""
         explicand, run = repetition.draw.explicands[index], repetition.draw.seed
         seed = int(stream(run, 2, index).integers(2**31))
-        judged = judge(
+        judged = _judge(
             self.held_out.images[explicand.number],
             self.tasks(repetition, explicand),
             self.methods_of(seed),

@@ -69,7 +69,7 @@ CORPUS_SIZES = (1, 5, 20, 50, 100, 200)
 FOIL_SIZES = (100, 500, 1500, 2500, 5000)
 
 
-class SizeStudy(CurveStudy):
+class _SizeStudy(CurveStudy):
     """COCOA with several sizes of corpus and foil, each judged by its own corpus and foil.
 
     ``varied`` says which of the two sizes is the one to plot.
@@ -94,7 +94,7 @@ class SizeStudy(CurveStudy):
         return areas_by_size(records, self.varied)
 
 
-class CorpusSizeStudy(SizeStudy):
+class CorpusSizeStudy(_SizeStudy):
     """Corpora of 1 to 200 images against the foil of the options."""
 
     name = "corpus-size"
@@ -106,7 +106,7 @@ class CorpusSizeStudy(SizeStudy):
         return [(size, self.options.foil) for size in CORPUS_SIZES]
 
 
-class FoilSizeStudy(SizeStudy):
+class FoilSizeStudy(_SizeStudy):
     """Foils of 100 to 5000 images against the corpus of the options."""
 
     name = "foil-size"

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar
 
-from cocoax.data.captions import PHOTO_CAPTION, caption, cifar100
+from cocoax.data.captions import caption, cifar100
 from cocoax.encoders import Encoder
 from cocoax.methods import Attribution, Rise
 from cocoax.methods.removal import RemovalMethod
@@ -82,31 +82,25 @@ def explain_localisation(
     q: str,
     method: RemovalMethod | None = None,
     *,
-    template: str = PHOTO_CAPTION,
-    many: Sequence[str] | None = None,
     progress: bool | None = None,
 ) -> Localisation:
-    """Ask where P and Q are: label-free, against many other things, and against each other; all from one run.
+    """Ask where P and Q are: label-free, against the other classes of CIFAR-100, and against each other; all from one run.
 
     Args:
         encoder: an image-and-text encoder.
         image: a picture with both things in it.
         p, q: names of the two things.
         method: Rise by default; the paper takes 20 000 masks of a 7 x 7 grid.
-        template: makes a caption of a name.
-        many: names of the many-foil row, P or Q left out; the classes of CIFAR-100 by default.
         progress: show a progress bar (``None``: when it takes long).
 
     """
 
-    def others(name: str) -> Side:
-        names = cifar100(without=[name]) if many is None else [other for other in many if other != name]
-        if not names:
-            raise ValueError(f"Nothing is left to compare {name!r} with; pass more names in many=.")
-        return Side([caption(other, template) for other in names], name=f"{len(names)} other things")
-
     def side(name: str) -> Side:
-        return Side([caption(name, template)], name=name)
+        return Side([caption(name)], name=name)
+
+    def others(name: str) -> Side:
+        names = cifar100(without=[name])
+        return Side([caption(other) for other in names], name=f"{len(names)} other things")
 
     questions = [
         Question(),

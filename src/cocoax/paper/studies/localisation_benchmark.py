@@ -20,7 +20,6 @@ from cocoax.encoders import Encoder
 from cocoax.evaluation.localisation import MaskScores, mask_scores
 from cocoax.evaluation.statistics import bootstrap, wilson
 from cocoax.methods.removal import RemovalMethod
-from cocoax.methods.run_cache import cached_run
 from cocoax.methods.serialise import to_json_value
 from cocoax.paper.annotations import Example
 from cocoax.progress import bar
@@ -30,53 +29,17 @@ from cocoax.show import Table
 from cocoax.store import Layout, Results, digest
 
 _LAYOUT = Layout("localisation", {}, {"records": list})
+_TEMPLATE = "a {}"
 _WAYS_TO_ASK = ("contrastive", "corpus", "label-free")
-
-
-@dataclass(frozen=True)
-class LocalisationOptions:
-    """Options: how classes are asked about, and how maps are compared with masks.
-
-    Args:
-        template: makes a caption of a class name.
-        foil: names that a class is contrasted with, itself left out; by default the other classes of the same picture.
-        tolerance: of the pointing game, in pixels of the picture.
-        fraction: of the peak, where the fixed threshold of the IoU lies.
-
-    """
-
-    template: str = "a {}"
-    foil: Sequence[str] | None = None
-    tolerance: float = 0.0
-    fraction: float = 0.5
-
-    def __post_init__(self) -> None:
-        caption("name", self.template)  # complain now rather than after the first run
-
-    @property
-    def contrast(self) -> list[str] | None:
-        """The names of the foil, each once."""
-        return None if self.foil is None else list(dict.fromkeys(self.foil))
-
-    def questions(self, classes: Sequence[str]) -> dict[tuple[str, str], Question]:
-        """Return the questions about the classes in a picture, by class and way to ask; no contrast without others."""
-        questions: dict[tuple[str, str], Question] = {}
-        for name in classes:
-            others = [other for other in (classes if self.contrast is None else self.contrast) if other != name]
-            like, unlike = caption(name, self.template), [caption(other, self.template) for other in others]
-            asked = (Question(like, unlike) if unlike else None, Question(like), Question())
-            questions |= {(name, way): each for way, each in zip(_WAYS_TO_ASK, asked, strict=True) if each is not None}
-        return questions
 
 
 def localise(
     encoder: Encoder,
     examples: Sequence[Example],
     method: RemovalMethod,
-    asking: LocalisationOptions | None = None,
+    foil: Sequence[str] | None = None,
     *,
     folder: str | Path | None = None,
-    keep_runs: bool = False,
     progress: bool | None = None,
     tell: Callable[[str], None] | None = None,
 ) -> LocalisationScores:
@@ -86,21 +49,18 @@ def localise(
         encoder: an image-and-text encoder.
         examples: pictures with masks.
         method: a removal-based method; one run answers everything about a picture.
-        asking: how to ask and compare; ``LocalisationOptions()`` by default.
+        foil: names that a class is contrasted with, itself left out; by default the other classes of the same picture.
         folder: where results are kept, picture by picture; what is there is not computed again.
-        keep_runs: keep the runs too (some megabytes each), so that other questions need no encoder.
         progress: show a progress bar (``None``: when it takes long).
         tell: is told about pictures with nothing to ask.
 
     """
     if not examples:
         raise ValueError("There are 0 pictures; pass at least one.")
-    asking = LocalisationOptions() if asking is None else asking
     results = None if folder is None else Results(folder, {}, _LAYOUT)
-    runs = Path(folder) / "runs" if folder is not None and keep_runs else None
     tensors: dict[str, Any] = {}  # of baselines, which count with their content
     kept_as = tuple(item.name for item in fields(MaskScores))
-    how = (kept_as, to_json_value(method, tensors), asking.template, asking.contrast, asking.tolerance, asking.fraction)
+    how = (kept_as, to_json_value(method, tensors), None if foil is None else list(foil))
     options = digest("localise", encoder.fingerprint, *how, *tensors.values(), *encoder.inputs.view_settings)
     records: list[MaskScores] = []
     with bar(len(examples), f"pictures with {encoder.name}", progress) as shown:
@@ -110,7 +70,7 @@ def localise(
             if kept is not None:
                 scores = [MaskScores(**record) for record in kept[1]["records"]]
             else:
-                scores = _ask(encoder, example, method, asking, runs)
+                scores = _ask(encoder, example, method, foil)
                 if results is not None:
                     results.write(key, {}, {"records": [asdict(record) for record in scores]})
             if not scores and tell is not None:
@@ -120,31 +80,28 @@ def localise(
     return LocalisationScores(tuple(records))
 
 
-def _ask(
-    encoder: Encoder, example: Example, method: RemovalMethod, asking: LocalisationOptions, runs: Path | None
-) -> list[MaskScores]:
-    """Ask about every class in a picture; its run is kept in the folder ``runs``, if there is one."""
+def _ask(encoder: Encoder, example: Example, method: RemovalMethod, foil: Sequence[str] | None) -> list[MaskScores]:
+    """Ask about every class in a picture."""
     picture, masks = example.load()
-    questions = asking.questions(list(masks))
+    questions = _questions(list(masks), foil)
     targets = [question.target(encoder) for question in questions.values()]
-    explicand = encoder.explicand(picture)
-    if runs is None:
-        run = method.run(encoder, explicand, targets, progress=False)
-    else:
-        run = cached_run(encoder, explicand, method, targets, folder=runs, progress=False)
+    run = method.run(encoder, encoder.explicand(picture), targets, progress=False)
     scores = [
-        mask_scores(
-            attribution,
-            masks,
-            name,
-            picture=example.name,
-            target=way,
-            tolerance=asking.tolerance,
-            fraction=asking.fraction,
-        )
+        mask_scores(attribution, masks, name, picture=example.name, target=way)
         for (name, way), attribution in zip(questions, run.explain(targets), strict=True)
     ]
     return [each for each in scores if each is not None]
+
+
+def _questions(classes: Sequence[str], foil: Sequence[str] | None) -> dict[tuple[str, str], Question]:
+    """Return the questions about the classes in a picture, by class and way to ask; no contrast without others."""
+    questions: dict[tuple[str, str], Question] = {}
+    for name in classes:
+        others = [other for other in dict.fromkeys(classes if foil is None else foil) if other != name]
+        like, unlike = caption(name, _TEMPLATE), [caption(other, _TEMPLATE) for other in others]
+        asked = (Question(like, unlike) if unlike else None, Question(like), Question())
+        questions |= {(name, way): each for way, each in zip(_WAYS_TO_ASK, asked, strict=True) if each is not None}
+    return questions
 
 
 # --- statistics -------------------------------------------------------------------------------------------------------

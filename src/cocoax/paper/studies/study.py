@@ -84,7 +84,7 @@ class Study(ABC):
     paper: ClassVar[Mapping[str, Any]] = {}
 
     def __init__(self, encoder: Encoder, folder: str | Path, options: Options) -> None:
-        self.encoder = as_published(encoder)
+        self.encoder = _as_published(encoder)
         self.folder = Path(folder)
         self.options = options
 
@@ -109,7 +109,7 @@ class LabelledStudy(Study):
         self.held_out = held_out
 
 
-def as_published(encoder: Encoder) -> Encoder:
+def _as_published(encoder: Encoder) -> Encoder:
     """Return the encoder as the paper explains it: it sees the crop of a picture, and removed parts become a weak blur."""
     other = copy.copy(encoder.cropped())
     other.inputs = other.inputs.with_baseline(Blur())

@@ -64,7 +64,7 @@ class Records:
         return {key: torch.stack(several).mean(0) for key, several in groups.items()}
 
 
-def by_run(records: Sequence[Mapping[str, Any]]) -> list[float]:
+def _run_means(records: Sequence[Mapping[str, Any]]) -> list[float]:
     """Return the mean of each run."""
     runs: dict[int, list[float]] = {}
     for record in records:
@@ -222,7 +222,9 @@ def paper_table(paper: PaperTable, variants: Variants, records: Records, encoder
 
     def add(group: str, label: str, method: str, similarity: str | None, target: str | None, model: str | None) -> None:
         key = (paper.class_case, paper.measure, similarity, method, target, model)
-        ours = [paper_interval(by_run(groups[(*key, metric)])) if (*key, metric) in groups else None for metric in METRICS]
+        ours = [
+            paper_interval(_run_means(groups[(*key, metric)])) if (*key, metric) in groups else None for metric in METRICS
+        ]
         printed = (paper.name, method, target or method, model or "trained")
         found.append((group, label, [*ours, *(published().get((*printed, *column)) for column in columns[2:])]))
 
@@ -352,7 +354,7 @@ def areas_by_size(records: Records, varied: str) -> list[StudyPart]:
     ``varied`` is the size on the axis, ``"corpus"`` or ``"foil"``.
     """
     groups = records.grouped("class_case", "measure", "method", "corpus", "foil", "metric")
-    areas = {key: paper_interval(by_run(several)) for key, several in groups.items()}
+    areas = {key: paper_interval(_run_means(several)) for key, several in groups.items()}
 
     def chart(case: str, measure: str, metric: str, *, legend: bool) -> Curves:
         lines, sizes = [], np.zeros(0)

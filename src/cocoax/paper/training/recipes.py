@@ -19,7 +19,6 @@ from torch.nn import functional
 from torch.optim import lr_scheduler
 
 from cocoax.paper.networks.families import CIFAR10_MEAN, CIFAR10_STD, IMAGENET_MEAN, IMAGENET_STD
-from cocoax.seeding import check_seed
 
 _GREY = torch.tensor([0.299, 0.587, 0.114])
 # Red, green, blue to luma and two chroma axes; hue is the angle in the chroma plane.
@@ -154,23 +153,6 @@ class Recipe:
     projection: int | None = None
     seed: int = 0
 
-    def __post_init__(self) -> None:
-        for name, least in (("epochs", 1), ("batch_size", 2), ("side", 4)):
-            if getattr(self, name) < least:
-                raise ValueError(f"The '{name}' parameter must be at least {least}. Got {getattr(self, name)} instead.")
-        if not (math.isfinite(self.learning_rate) and self.learning_rate > 0):
-            raise ValueError(f"The 'learning_rate' parameter must be above 0. Got {self.learning_rate} instead.")
-        for name, known in (
-            ("kind", ("simclr", "simsiam", "classifier")),
-            ("optimizer", ("sgd", "lars", "adam")),
-            ("schedule", ("cosine", "step")),
-        ):
-            if getattr(self, name) not in known:
-                raise ValueError(
-                    f"The '{name}' parameter must be one of {', '.join(known)}. Got {getattr(self, name)!r} instead."
-                )
-        check_seed(self.seed)
-
     def plain(self) -> dict[str, Any]:
         """Return the recipe as JSON has it: with lists instead of tuples."""
         plain: dict[str, Any] = json.loads(json.dumps(asdict(self)))
@@ -227,12 +209,12 @@ RECIPES: dict[str, Recipe] = {
 }
 
 
-def recipe_of(kind: str, *, small: bool = False, architecture: str | None = None, **changes: Any) -> Recipe:
+def recipe_of(kind: str, *, small: bool = False, **changes: Any) -> Recipe:
     """Return the published recipe of a kind of training, or the small one, with changes."""
     name = f"{kind}-small" if small else kind
     if name not in RECIPES:
         raise ValueError(f"There is no recipe {name!r}; there are {', '.join(RECIPES)}.")
-    return replace(RECIPES[name], **changes, architecture=architecture or RECIPES[name].architecture)
+    return replace(RECIPES[name], **changes)
 
 
 def scheduler_of(recipe: Recipe, optimizer: torch.optim.Optimizer, steps_per_epoch: int) -> lr_scheduler.LRScheduler:

@@ -54,23 +54,16 @@ class Training:
     def __init__(
         self, recipe: Recipe, data: LabelledImages, folder: str | Path, device: str | torch.device | None = None
     ) -> None:
-        if recipe.architecture not in ARCHITECTURES:
-            raise ValueError(f"No architecture is called {recipe.architecture!r}; known are {', '.join(ARCHITECTURES)}.")
         if len(data) < recipe.batch_size:
             raise ValueError(f"The data have {len(data)} images but a batch takes {recipe.batch_size}; lower the batch size.")
         self.recipe = recipe
         self.data = data
         self.folder = Path(folder)
         self.device = device_asked_for(device) or torch.device("cpu")
-        self.pixels = Pixels(data, recipe.side)
+        self.pixels = _Pixels(data, recipe.side)
         with torch.random.fork_rng():
             torch.manual_seed(recipe.seed)
             self.objective = _objective(recipe, len(data.classes))
-        if recipe.kind == "simsiam" and recipe.architecture == "resnet18":
-            raise ValueError(
-                "SimSiam is for small images here: 'simsiam:' loads networks with a small stem, such as cifar-resnet18. "
-                f"Got {recipe.architecture}; train that with simclr."
-            )
         self.objective.to(self.device, memory_format=torch.channels_last)  # type: ignore[call-overload]
         self.optimizer = _optimizer(recipe, self.objective)
         self.steps_per_epoch = len(data) // recipe.batch_size
@@ -188,7 +181,7 @@ class Training:
         """
         known, asked = _evenly(len(self.data), memory), _evenly(len(held_out), most)
         representations = self.represent(self.pixels, known)
-        queries = self.represent(Pixels(held_out, self.recipe.side), asked)
+        queries = self.represent(_Pixels(held_out, self.recipe.side), asked)
         if not bool(torch.isfinite(queries).all()):
             raise ValueError(f"Representations are not finite after step {self.step}; lower the learning rate.")
         labels, unit = held_out.labels[asked], nn.functional.normalize(queries, dim=1)
@@ -201,7 +194,7 @@ class Training:
             figures["accuracy"] = accuracy(head, queries, labels)
         return figures
 
-    def represent(self, pixels: Pixels, chosen: np.ndarray) -> Tensor:
+    def represent(self, pixels: _Pixels, chosen: np.ndarray) -> Tensor:
         """Return the representations ``[n, d]`` of images by their numbers, without augmentation, on the CPU."""
         mean, std = self.recipe.augmentation.mean, self.recipe.augmentation.std
         parts = []
@@ -275,7 +268,7 @@ class Training:
             return
 
 
-class Pixels:
+class _Pixels:
     """Images by their numbers, as one uint8 tensor ``[n, 3, side, side]``: from memory, or decoded from files as needed."""
 
     def __init__(self, data: LabelledImages, side: int) -> None:
