@@ -68,13 +68,13 @@ def test_compare__two_indexes(folder: Path, tmp_path: Path) -> None:
         cocoax.survey.build(photos.encoder(), folder, tmp_path / name, cocoax.Rise(samples=20, grid=4))
     arguments = ["compare", str(tmp_path / "a"), str(tmp_path / "b"), "--label", "label", "--out", str(tmp_path / "c.json")]
     done = runner.invoke(app, arguments, catch_exceptions=False)
-    assert "mean correlation of the two maps of an input: 1.000" in done.output
-    assert "score moved most" in done.output
+    assert "correlate by 1.000 on average" in done.output
+    assert "Scores moved most" in done.output
     assert json.loads((tmp_path / "c.json").read_text())["inputs"] == 6
     unasked = runner.invoke(app, arguments[:3], catch_exceptions=False).output
-    assert "map changed most" in unasked
-    assert "score moved most" not in unasked  # every input is as like itself as can be
-    assert "correlation of the two scores" not in unasked
+    assert "Maps changed most" in unasked
+    assert "Scores moved most" not in unasked  # every input is as like itself as can be
+    assert "two scores" not in unasked
 
 
 def test_rows_where__conditions() -> None:

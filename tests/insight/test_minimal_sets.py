@@ -16,7 +16,7 @@ from torch.nn.modules.module import register_module_forward_pre_hook
 import cocoax
 from cocoax.encoders.families.sentence import load_hf_text
 from cocoax.insight import PartSet
-from cocoax.insight.subset_search import parts_of
+from cocoax.insight.minimal_sets import _parts_of
 from tests.conftest import SmallNet, images
 from tests.insight.games import all_scores, all_sets, pictures, segmented, table
 from tests.insight.samples import minimal as minimal_sets
@@ -28,7 +28,7 @@ from tests.tiny import save_bert
 def test_minimal__is_the_smallest_on_pictures(keep: float, seed: int) -> None:
     encoder, picture, _, target = pictures(seed)
     run = cocoax.KernelShap(samples=200, grid=3).run(encoder, picture)
-    sizes, scores = all_scores(run, encoder, target, parts_of(run))
+    sizes, scores = all_scores(run, encoder, target, _parts_of(run))
     found = cocoax.minimal(run, target, keep=keep)
     level = float(scores[0] + keep * (scores[-1] - scores[0]))
     assert found.level == pytest.approx(level, abs=1e-5)
@@ -91,7 +91,7 @@ def test_minimal__every_set_was_encoded_and_calls_are_counted() -> None:
     # The folded copy agrees with the network on the first batch, which is encoded by both.
     assert found.calls <= 30
     assert found.calls <= encoder.module.inputs <= 2 * found.calls  # type: ignore[attr-defined,operator]
-    labels = parts_of(run)
+    labels = _parts_of(run)
     for mask, score, kept in ((found.kept.mask, found.kept.score, True), (~found.removed.mask, found.removed.score, False)):
         blended = torch.where(mask, run.explicand.tensor, run.baseline)
         own = float(target.score(encoder.represent([blended]))[0])
@@ -126,7 +126,7 @@ def test_minimal__level_in_place_of_a_share() -> None:
 def test_minimal__soft_masks_of_rise() -> None:
     encoder, picture, _, target = pictures()
     run = cocoax.Rise(samples=200, grid=3).run(encoder, picture)
-    sizes, scores = all_scores(run, encoder, target, parts_of(run))
+    sizes, scores = all_scores(run, encoder, target, _parts_of(run))
     found = cocoax.minimal(run, target, keep=0.7)
     assert 0 <= len(found.kept) - int(sizes[scores >= found.level].min()) <= 1
 

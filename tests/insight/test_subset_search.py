@@ -8,7 +8,8 @@ import torch
 
 import cocoax
 from cocoax.inputs import Names, Picture
-from cocoax.insight.subset_search import SmallestSetSearch, Subsets, names_of, parts_of, regions_of, shares
+from cocoax.insight.minimal_sets import _kept_shares, _parts_of
+from cocoax.insight.subset_search import SmallestSetSearch, Subsets, names_of, regions_of
 from cocoax.masking import grid_segments
 from tests.insight.games import pictures, subsets, table
 
@@ -180,21 +181,21 @@ def test_subsets__keep_whole_parts() -> None:
 
 def test_parts_of__segments_cells_and_columns() -> None:
     encoder, picture, _, _ = pictures()
-    assert torch.equal(parts_of(cocoax.KernelShap(samples=6, grid=2).run(encoder, picture)), grid_segments(16, 16, 2))
-    assert torch.equal(parts_of(cocoax.Rise(samples=10, grid=3).run(encoder, picture)), grid_segments(16, 16, 3))
+    assert torch.equal(_parts_of(cocoax.KernelShap(samples=6, grid=2).run(encoder, picture)), grid_segments(16, 16, 2))
+    assert torch.equal(_parts_of(cocoax.Rise(samples=10, grid=3).run(encoder, picture)), grid_segments(16, 16, 3))
     rows, row, _, _ = table()
-    assert torch.equal(parts_of(cocoax.Rise(samples=10).run(rows, row)), torch.arange(8))
+    assert torch.equal(_parts_of(cocoax.Rise(samples=10).run(rows, row)), torch.arange(8))
 
 
 def test_shares__are_means_over_parts() -> None:
     encoder, picture, _, _ = pictures()
     run = cocoax.Rise(samples=10, grid=3).run(encoder, picture)
-    labels = parts_of(run)
+    labels = _parts_of(run)
     full = run.masks.full(slice(0, 10))
     slow = np.array([[float(mask[labels == part].double().mean()) for part in range(9)] for mask in full])
-    np.testing.assert_allclose(shares(run.masks, labels).numpy(), slow, atol=1e-6)
+    np.testing.assert_allclose(_kept_shares(run.masks, labels).numpy(), slow, atol=1e-6)
     shap = cocoax.KernelShap(samples=30, grid=3).run(encoder, picture)
-    assert torch.equal(shares(shap.masks, parts_of(shap)), shap.masks.bits.double())  # type: ignore[attr-defined]
+    assert torch.equal(_kept_shares(shap.masks, _parts_of(shap)), shap.masks.bits.double())  # type: ignore[attr-defined]
 
 
 def test_names_of__words_cells_and_others() -> None:

@@ -21,6 +21,7 @@ from cocoax.cli.options import (
     EncoderName,
     Features,
     GridOrFitted,
+    Out,
     QuestionOptions,
     Samples,
     Seed,
@@ -30,7 +31,17 @@ from cocoax.cli.options import (
     note_crop,
     out_option,
 )
-from cocoax.cli.terminal import Kept, counted, note, print_json, print_plain, print_table, print_written
+from cocoax.cli.terminal import (
+    Kept,
+    counted,
+    draw_into_files,
+    note,
+    print_json,
+    print_plain,
+    print_table,
+    print_written,
+    show,
+)
 
 if TYPE_CHECKING:
     from cocoax.data.labelled import Split
@@ -194,8 +205,7 @@ def compare_indexes(
     second: Annotated[Path, typer.Argument(help="One of the same data by another encoder.")],
     label: Annotated[str | None, ask_option("The column of classes: ask each input about its own; else itself.")] = None,
     question: Annotated[str | None, ask_option("Ask both this instead: 'a cat rather than a dog'.")] = None,
-    top: Annotated[int, out_option("How many of the most changed to list.", min=1)] = 20,
-    out: Annotated[Path | None, out_option("JSON file with all of it.")] = None,
+    out: Out = None,
     as_json: AsJson = False,
 ) -> None:
     """Show where scores and maps of the same inputs differ most between two encoders.
@@ -208,31 +218,5 @@ def compare_indexes(
     """
     from cocoax.survey import Index, compare
 
-    comparison = compare(Index.open(first), Index.open(second), label, question)
-    if as_json:
-        print_json(comparison.facts(top))
-    else:
-        print_plain(f"{len(comparison.inputs)} inputs, asked what makes them like {comparison.question}")
-        print_plain(f"mean correlation of the two maps of an input: {comparison.agreement:.3f}")
-        if comparison.others:
-            print_plain(f"left out: {counted(comparison.others, 'input')} of the same id but with other contents")
-        if comparison.scores_tell:
-            print_plain(f"correlation of the two scores over inputs: {comparison.score_agreement:.3f}")
-        if label is not None:
-            rows = [
-                [name, f"{of['inputs']:.0f}", f"{of['agreement']:.3f}", f"{of['score 1']:+.3f}", f"{of['score 2']:+.3f}"]
-                for name, of in comparison.by_label().items()
-            ]
-            print_table((label, "inputs", "maps agree", "score, first", "score, second"), rows)
-        for title, items in (("map changed most", comparison.inputs), ("score moved most", comparison.moved_most)):
-            if not items:
-                continue  # scores of inputs like themselves are all 1
-            changed = [
-                [item.id, item.label, f"{item.correlation:+.3f}", *(f"{score:+.3f}" for score in item.scores)]
-                for item in items[:top]
-            ]
-            print_table((title, label or "", "maps agree", "score, first", "score, second"), changed)
-    if out is not None:
-        files = comparison.save_all(out)
-        if not as_json:
-            print_written(files)
+    draw_into_files()
+    show(compare(Index.open(first), Index.open(second), label, question), out, as_json)

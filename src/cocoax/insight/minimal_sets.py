@@ -12,25 +12,25 @@ from torch import Tensor
 
 from cocoax.checks import check_count, check_finite, check_kind, check_number
 from cocoax.encoders import Encoder
-from cocoax.inputs import Display
+from cocoax.inputs import Display, Explicand
 from cocoax.insight.subset_search import (
     SmallestSetSearch,
     Subsets,
-    at_places,
+    labels_of,
     names_of,
-    parts_of,
     regions_of,
-    shares,
 )
-from cocoax.masking import MaskedEncoder
+from cocoax.masking import MaskedEncoder, Masks
 from cocoax.masking.masked_encoder import score_anchors, score_masked
 from cocoax.methods import Run
+from cocoax.methods.field import default_grid
 from cocoax.methods.method import Askable, check_targets
 from cocoax.results import Result
 from cocoax.results.remarks import LITTLE_REMOVED, removed_of
 from cocoax.show import Gallery, Table
 from cocoax.targets import Target
 
+_MASKS_PER_BLOCK = 256  # masks that are looked at in full size at a time
 _SHARE = 0.3  # of the calls that the run took: what the search may take beside
 
 
@@ -266,12 +266,12 @@ class _PartGame:
         self.masked = MaskedEncoder(
             encoder, run.explicand, run.method.baseline, baseline_input=run.baseline, anchors=run.anchors
         )
-        self.labels = parts_of(run)
-        self.places = at_places(self.labels, run.explicand)
+        self.labels = _parts_of(run)
+        self.places = _at_places(self.labels, run.explicand)
         self.parts = int(self.labels.max()) + 1
         self.names = names_of(self.places, run.explicand.display)
         ends = torch.stack([torch.ones(self.parts), torch.zeros(self.parts)]).double()
-        self.kept = torch.cat([ends, shares(run.masks, self.labels)]).numpy()
+        self.kept = torch.cat([ends, _kept_shares(run.masks, self.labels)]).numpy()
         known = score_masked([target], run.representations, run.anchors)[:, 0]
         self.scores = torch.cat([score_anchors([target], run.anchors)[:, 0], known]).detach().double().numpy()
 
@@ -315,3 +315,32 @@ class _PartGame:
             regions_of(numbers, self.places),
         )
         return found, search.calls + 1
+
+
+def _parts_of(run: Run) -> Tensor:
+    """Return which part each feature of a run's explicand is in, ``[*shape]``.
+
+    Parts are the segments of its masks where they have some; else words, columns and the like are parts of their own, and
+    pixels belong to the cells of the masks' grid.
+    """
+    segments: Tensor | None = getattr(run.masks, "segments", None)
+    shape = run.explicand.shape
+    if segments is not None:
+        return segments
+    return labels_of(shape, default_grid(run.method, shape, 1) if len(shape) == 2 else 1)
+
+
+def _kept_shares(masks: Masks, labels: Tensor) -> Tensor:
+    """Return how much of each part every mask keeps, ``[n, parts]``; exactly 0 or 1 where masks keep whole parts."""
+    member = torch.nn.functional.one_hot(labels.flatten()).double()
+    rows = (masks.full(slice(start, start + _MASKS_PER_BLOCK)) for start in range(0, len(masks), _MASKS_PER_BLOCK))
+    kept = torch.cat([full.flatten(1).double() @ member for full in rows])
+    return kept / member.sum(0)  # divided last: a sum of n ones is n, but one of n times 1/n may miss 1
+
+
+def _at_places(labels: Tensor, explicand: Explicand) -> Tensor:
+    """Return the part at each place of the display: at each pixel of a picture, -1 where there is none; else of each feature."""
+    ids = explicand.feature_ids
+    if ids is None or ids.ndim != 2 or not explicand.display.at_places:
+        return labels
+    return torch.cat([labels, labels.new_tensor([-1])])[ids]

@@ -13,12 +13,8 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.inputs import Display, Explicand
-from cocoax.masking import Masks, grid_segments
-from cocoax.methods import Run
-from cocoax.methods.field import default_grid
-
-_MASKS_PER_BLOCK = 256  # masks that are looked at in full size at a time
+from cocoax.inputs import Display
+from cocoax.masking import grid_segments
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,38 +37,9 @@ class Subsets:
         return self.bits[rows].float()[:, self.labels]
 
 
-def parts_of(run: Run) -> Tensor:
-    """Return which part each feature of a run's explicand is in, ``[*shape]``.
-
-    Parts are the segments of its masks where they have some; else words, columns and the like are parts of their own, and
-    pixels belong to the cells of the masks' grid.
-    """
-    segments: Tensor | None = getattr(run.masks, "segments", None)
-    shape = run.explicand.shape
-    if segments is not None:
-        return segments
-    return labels_of(shape, default_grid(run.method, shape, 1) if len(shape) == 2 else 1)
-
-
 def labels_of(shape: tuple[int, ...], grid: int | tuple[int, int]) -> Tensor:
     """Return which part each feature of a shape is in: features of a list are parts, pixels belong to cells of a grid."""
     return torch.arange(shape[0]) if len(shape) == 1 else grid_segments(shape[0], shape[1], grid)
-
-
-def shares(masks: Masks, labels: Tensor) -> Tensor:
-    """Return how much of each part every mask keeps, ``[n, parts]``; exactly 0 or 1 where masks keep whole parts."""
-    member = torch.nn.functional.one_hot(labels.flatten()).double()
-    rows = (masks.full(slice(start, start + _MASKS_PER_BLOCK)) for start in range(0, len(masks), _MASKS_PER_BLOCK))
-    kept = torch.cat([full.flatten(1).double() @ member for full in rows])
-    return kept / member.sum(0)  # divided last: a sum of n ones is n, but one of n times 1/n may miss 1
-
-
-def at_places(labels: Tensor, explicand: Explicand) -> Tensor:
-    """Return parts of features as they are shown: at each pixel of a picture, -1 where none is, and else as they are."""
-    ids = explicand.feature_ids
-    if ids is None or ids.ndim != 2 or not explicand.display.at_places:
-        return labels
-    return torch.cat([labels, labels.new_tensor([-1])])[ids]
 
 
 def names_of(labels: Tensor, display: Display) -> tuple[str, ...]:

@@ -129,18 +129,17 @@ class Comparison(ResultList[_Changed]):
         if len(labels) > 1:
             rows = tuple((name, *of.values()) for name, of in labels.items())
             views.append(Table(("label", *next(iter(labels.values()))), rows, title="By label"))
-        whole = self.table()
-        return [*views, replace(whole, rows=whole.rows[:50], title="Maps changed most")]
+        for title, inputs in (("Maps changed most", self.inputs), ("Scores moved most", self.moved_most)):
+            if inputs:  # scores of inputs like themselves are all 1
+                views.append(replace(_rows(inputs[:50]), title=title))
+        return views
 
     def table(self) -> Table:
         """Return one row for each input."""
-        columns = ("id", "label", "score_a", "score_b", "moved", "correlation")
-        return Table(
-            columns, tuple((item.id, item.label, *item.scores, item.moved, item.correlation) for item in self.inputs)
-        )
+        return _rows(self.inputs)
 
-    def facts(self, most: int | None = None) -> dict[str, Any]:
-        """Return agreements and all inputs, or the ``most`` inputs with the largest changes."""
+    def facts(self) -> dict[str, Any]:
+        """Return agreements and all inputs."""
         return {
             "encoders": list(self.names),
             "question": self.question,
@@ -149,9 +148,14 @@ class Comparison(ResultList[_Changed]):
             "agreement": self.agreement,
             "score_agreement": self.score_agreement,
             "by_label": self.by_label(),
-            "changed_most": [{**vars(changed), "scores": list(changed.scores)} for changed in self.inputs[:most]],
-            "moved_most": [changed.id for changed in self.moved_most[:most]],
+            "changed_most": [{**vars(changed), "scores": list(changed.scores)} for changed in self.inputs],
+            "moved_most": [changed.id for changed in self.moved_most],
         }
+
+
+def _rows(inputs: Sequence[_Changed]) -> Table:
+    columns = ("id", "label", "score_a", "score_b", "moved", "correlation")
+    return Table(columns, tuple((item.id, item.label, *item.scores, item.moved, item.correlation) for item in inputs))
 
 
 def compare(first: Index, second: Index, label: str | None = None, question: str | Question | None = None) -> Comparison:
