@@ -46,8 +46,8 @@ def test_mean__error_covers_the_truth(tmp_path: Path) -> None:
 
 def test_mean__of_many_rows_comes_from_what_files_say_about_themselves(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
     whole = index.ask(dawn_rather_than_dusk(index))
-    monkeypatch.setattr("cocoax.survey.answers.MANY", 10)
-    monkeypatch.setattr("cocoax.survey.answers.SOME", 8)
+    monkeypatch.setattr("cocoax.survey.answers._MAX_MEAN_MAPS", 10)
+    monkeypatch.setattr("cocoax.survey.answers._SAMPLED_MAPS", 8)
     found = index.ask(dawn_rather_than_dusk(index)).mean
     assert whole.mean is not None
     assert found is not None
@@ -132,7 +132,7 @@ def test_page__what_comes_from_the_data_is_escaped(tmp_path: Path) -> None:
 
 
 def test_survey__goes_through_all_inputs(index: Index, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("cocoax.survey.answers.SOME", 5)
+    monkeypatch.setattr("cocoax.survey.answers._SAMPLED_MAPS", 5)
     survey = index.ask(dawn_rather_than_dusk(index), top=2)
     assert len(survey) == len(list(survey)) == len(index)
     assert [placed.place for placed in survey] == list(range(1, 25))

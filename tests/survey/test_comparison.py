@@ -72,7 +72,7 @@ def test_compare__scores_that_moved_most_among_the_others(index: Index, second: 
     scores = np.array([item.scores for item in both.inputs])
     assert both.question == "itself"
     assert np.allclose(scores, 1, atol=1e-5)  # an input is as similar to itself as can be, and what is left is rounding
-    assert not both.scores_tell
+    assert not both.scores_vary
     assert both.moved_most == []
     assert np.isnan(both.score_agreement)
     assert both.to_dict()["moved_most"] == []

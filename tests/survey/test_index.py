@@ -12,7 +12,7 @@ import cocoax
 from cocoax.inputs.features import Segments
 from cocoax.survey import Index, build, compare
 from cocoax.survey.builder import _with_own_seed
-from cocoax.survey.index import RASTER
+from cocoax.survey.index import _RASTER
 from cocoax.survey.storage import shard_files
 from tests.survey import photos
 from tests.survey.photos import dawn_rather_than_dusk
@@ -112,9 +112,9 @@ def test_ask__pictures_in_parts_of_their_own(tmp_path: Path) -> None:
         photos.encoder(), photos.write(tmp_path / "photos", 20), tmp_path / "index", photos.METHOD, features="segments"
     )
     survey = own.ask(dawn_rather_than_dusk(own), {"label": "dawn"}, top=3)
-    assert own.cells == (RASTER, RASTER)
+    assert own.cells == (_RASTER, _RASTER)
     assert survey.mean is not None
-    half = RASTER // 2
+    half = _RASTER // 2
     assert float(survey.mean.values[:, :half].mean()) > float(survey.mean.values[:, half:].mean())
     assert 'class="tile"' in survey.save(tmp_path / "page.html").read_text()
     assert len(own.shortcuts()) == 40

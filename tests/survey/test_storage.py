@@ -20,7 +20,7 @@ from cocoax.survey.storage import (
     Entry,
     IndexRecipe,
     Manifest,
-    Rows,
+    StoredRows,
     field_values,
     index_folder,
     mean_field,
@@ -172,7 +172,7 @@ def test_read__in_the_order_of_ids_whatever_shard_they_are_in(tmp_path: Path) ->
     images = [photos.pixels("dawn", seed) for seed in range(5)]
     frame = {"label": names, "year": [1, None, 3, 4, 5]}
     own = build(photos.encoder(), images, tmp_path / "index", photos.METHOD, labels=frame, shard=2)
-    rows = Rows.read(shard_files(own.folder)[::-1], Manifest.load(own.folder))
+    rows = StoredRows.read(shard_files(own.folder)[::-1], Manifest.load(own.folder))
     assert rows.ids == ["0", "1", "2", "3", "4"]
     assert rows.columns["label"].tolist() == names
     assert rows.columns["year"].tolist() == [1, None, 3, 4, 5]
@@ -187,7 +187,7 @@ def test_read__failed_inputs_are_no_rows(tmp_path: Path) -> None:
     folder = photos.write(tmp_path / "photos", 3)
     (folder / "dawn" / "1.png").write_bytes(b"no picture")
     own = build(photos.encoder(), folder, tmp_path / "index", photos.METHOD, shard=2)
-    rows = Rows.read(shard_files(own.folder), own.manifest)
+    rows = StoredRows.read(shard_files(own.folder), own.manifest)
     assert len(rows.ids) == len(rows.representations) == len(rows.scales) == len(rows.columns["label"]) == 5
     assert list(rows.failed) == ["dawn/1.png"]
 

@@ -167,7 +167,7 @@ class _Documents:
 
     @classmethod
     def open(cls, index: Path, texts: Path | None, column: str | None, vector_column: str | None) -> _Documents:
-        """Return the documents that a name stands for; raise if there are none, or if it is not clear what they are."""
+        """Return the documents of a folder, file, table or pattern; raise if there are none, or if they are ambiguous."""
         from cocoax.inputs.open import open_inputs, read_lines
 
         if not index.exists() and "*" not in index.name:

@@ -144,7 +144,7 @@ Out = Annotated[
 
 @dataclass(frozen=True)
 class Sides:
-    """What an input should be like, and rather than what."""
+    """The two sides of a question: --like and --unlike."""
 
     like: Annotated[list[str], ask_option("What it is like: a text, a file or a folder; may be repeated.")]
     unlike: Annotated[list[str] | None, ask_option("Rather than what: a text, file or folder; may be repeated.")] = None
@@ -155,7 +155,7 @@ class Sides:
         return [*self.like, *(self.unlike or [])]
 
     def open(self) -> list[list[str | Path]]:
-        """Return both sides as texts and files; folders as they are."""
+        """Return both sides as texts, files and folders."""
         return open_sides(self.like, self.unlike)
 
 
@@ -275,7 +275,7 @@ def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def features_named(text: str | None) -> Any:
-    """Return what --features means: a name or a path as it is, segments:20, or the cells of a grid, 7 or 5x8."""
+    """Return the features that --features names: a number of segments (segments:20), a grid (7, 5x8), a name or a path."""
     from cocoax.inputs import Segments
 
     if text is None:
@@ -353,7 +353,7 @@ def _is_sound(item: object) -> bool:
 
 
 def open_sides(*names: Sequence[str] | None) -> list[list[str | Path]]:
-    """Return what --like and its kin name, as texts and files; folders as they are."""
+    """Return the inputs that --like, --unlike or --member name: texts, files and folders."""
     from cocoax.inputs.open import open_input
 
     return [[Path(name) if os.path.isdir(name) else open_input(name) for name in side or ()] for side in names]

@@ -113,7 +113,7 @@ def _collage_questions() -> list[cocoax.Question]:
 
 
 def _portrait_questions() -> list[cocoax.Question]:
-    """Return questions about the portrait: what makes it what it is, a woman, a rocket, a helmet."""
+    """Return questions about the portrait: itself, a woman, a rocket, a helmet."""
     others = cocoax.Side(list(CAPTIONS.values()), name="the captions of the collage")
     woman = cocoax.Side("a woman")
     return [

@@ -38,7 +38,7 @@ _LAYOUTS = f"""Known layouts, each in a folder of its own:
 
 
 def has_layout(folder: Path) -> bool:
-    """Whether a folder is laid out as a data set with splits, so that :func:`open_data` knows more of it than its files."""
+    """Whether a folder has a layout with splits, which :func:`open_data` reads."""
     signs = (*_CIFAR10_SIGNS, *_MURA_SIGNS)
     return any((folder / sign).exists() for sign in signs) or all(_split_folder(folder, split) for split in _SPLIT_FOLDERS)
 

@@ -1,4 +1,4 @@
-"""What an encoder knows: corpora tested and found, the least that keeps or flips an answer, the examples behind it."""
+"""Insight into an encoder: separability, discovered corpora, minimal sets, counterfactuals, influential examples."""
 
 from cocoax.insight.concept_vectors import Importance, tcav
 from cocoax.insight.counterfactuals import Counterfactual, Flip, counterfactual

@@ -50,7 +50,7 @@ Flips = Callable[[Sequence[Tensor]], np.ndarray]
 
 
 class Change(NamedTuple):
-    """A part that was changed, what it was and what it is now."""
+    """A changed part: its name, its value before and its value after."""
 
     part: str
     before: str
@@ -119,11 +119,11 @@ class Exchange(ABC):
         return [np.where(own, number, 0) for number, own in enumerate(self.offered.T, start=1) if own.any()]
 
     def possible(self, choices: np.ndarray) -> np.ndarray:
-        """Return which of ``choices [n, parts]`` give an input at all; by default all."""
+        """Return which of ``choices [n, parts]`` give a valid input; by default all."""
         return np.ones(len(choices), bool)
 
     def closer(self, choice: np.ndarray, flips: Flips) -> Self:
-        """Return the exchange with offers for a choice that change less and still do it; by default there are none."""
+        """Return an exchange whose offers for a choice change less and still flip the score; by default the same."""
         return self
 
 
@@ -163,7 +163,7 @@ class FeatureExchange(Exchange):
         return [_exchanged(self.explicand.tensor, distractors, self.labels, choice) for choice in choices]
 
     def outcome(self, choice: np.ndarray) -> Any:
-        """Return the tensor."""
+        """Return the changed input as a tensor."""
         return self.made(choice[None])[0]
 
     def changes(self, choice: np.ndarray) -> list[Change]:
@@ -250,7 +250,7 @@ class _PictureExchange(FeatureExchange):
         return [str(change) for change in found]
 
     def views(self, choice: np.ndarray, titles: Sequence[str]) -> list[View]:
-        """Return picture, the distractor of most parts and result, with lines around what was exchanged."""
+        """Return the picture, the distractor that gave most parts, and the result, with outlines of the exchanged parts."""
         taken = [self.sources[number - 1].distractor for number in choice.tolist() if number]
         distractor = max(sorted(set(taken)), key=taken.count, default=0)
         chosen = torch.from_numpy(np.append(choice, 0))[self.labels]
@@ -314,7 +314,7 @@ def _per_cell(explicand: Explicand, importance: Tensor, grid: tuple[int, int]) -
 
 
 def _best_shifts(own: Tensor, theirs: Tensor) -> list[tuple[int, int]]:
-    """Return how many rows and columns to go down and right in a distractor: none, and the shifts with the highest promise.
+    """Return shifts of a distractor, in rows down and columns right: none, and the shifts of the highest promise.
 
     The promise of a shift is Σ max(0, own)·max(0, -theirs) over the cells that then lie upon each other.
     """
@@ -578,7 +578,7 @@ class Counterfactual(ResultList[Flip]):
 
     @property
     def parts(self) -> tuple[Flip, ...]:
-        """The changes."""
+        """The counterfactuals, the smallest first."""
         return self.flips
 
     def __repr__(self) -> str:
@@ -587,7 +587,7 @@ class Counterfactual(ResultList[Flip]):
 
     @property
     def changes(self) -> tuple[Change, ...]:
-        """Those of the smallest."""
+        """The changed parts of the smallest counterfactual."""
         return self.flips[0].changes
 
     @property
@@ -602,7 +602,7 @@ class Counterfactual(ResultList[Flip]):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """The other changes, and what it took to find them."""
+        """The other counterfactuals, and the number of forward passes."""
         remarks = [self._words(flip) for flip in self.flips[1:]]
         if len(self) < self.asked:
             remarks.append(f"{self.asked} different ones were asked for; no more than {len(self)} were found.")

@@ -56,7 +56,7 @@ from cocoax.targets import Target, class_score, similarity_to
 if TYPE_CHECKING:
     from cocoax.survey import Index
 
-# --- inputs, or an index --------------------------------------------------------------------------------------------------
+# --- inputs and indexes --------------------------------------------------------------------------------------------------
 
 _MAX_INPUTS = 5000  # inputs whose parts are looked at; of more, so many are drawn
 _CELLS = 3  # of a map of pixels that is no picture, in each direction: the parts that are kept alone
@@ -390,7 +390,7 @@ def _words(collection: _Collection, reads_texts: bool) -> list[str]:
 How = Literal["kmeans", "hdbscan", "fields", "crops"]
 _GROUPINGS: dict[str, Grouping] = {"kmeans": kmeans, "hdbscan": hdbscan, "fields": nmf, "crops": kmeans}
 PARTS = ("fields", "crops")  # methods that group parts of inputs
-TYPICAL = 6  # members that are shown
+_TYPICAL = 6  # members that are shown
 _MAPS = 3  # of them that a page shows with their maps
 _STRONG = 0.5  # of the strength of typical members: an input with a part of this strength is a member
 
@@ -422,7 +422,7 @@ class FoundCorpus:
 
     @property
     def how_stable(self) -> str:
-        """Stability, to be read."""
+        """The stability as text."""
         return "unknown, too few inputs to tell" if self.stability is None else f"{self.stability:.2f}"
 
 
@@ -476,12 +476,12 @@ class Discovery(ResultList[FoundCorpus]):
         return labels
 
     def target(self, found: FoundCorpus) -> Target:
-        """Return what is explained: similarity to a corpus rather than to everything."""
+        """Return the target of a corpus: the similarity to it minus the similarity to all inputs."""
         similarity = self.collection.similarity
         everything = replace(self.everything, samples=None, weights=None)  # its mean; that the corpus is in it is meant
         return (similarity_to(found.reference, similarity) - similarity_to(everything, similarity)).named(found.name)
 
-    def maps(self, found: FoundCorpus, count: int = TYPICAL) -> list[Attribution]:
+    def maps(self, found: FoundCorpus, count: int = _TYPICAL) -> list[Attribution]:
         """Return the maps of its typical members: what in them makes them like the corpus, rather than like everything."""
         return self.collection.maps(found.members[:count].tolist(), self.target(found))
 
@@ -570,7 +570,7 @@ class Discovery(ResultList[FoundCorpus]):
         return (stable,) if self.enough is None else (f"The curve bends most at {self.enough}.", stable)
 
     def views(self) -> list[View]:
-        """Return how much so many corpora explain, typical members of each, and what was asked about them."""
+        """Return the curve of explained variance, typical members of each corpus, and tables of checked words and classes."""
         return self._views(maps=0)
 
     def _views(self, maps: int) -> list[View]:
@@ -589,7 +589,7 @@ class Discovery(ResultList[FoundCorpus]):
 
     def _gallery(self, found: FoundCorpus, maps: int) -> Gallery:
         """Return typical members of a corpus beside each other, the first few with their maps."""
-        members = found.members[:TYPICAL].tolist()
+        members = found.members[:_TYPICAL].tolist()
         drawn = self.maps(found, maps) if maps else []
         tiles: list[View] = []
         for number, display in zip(members, self.collection.displays(members), strict=True):
@@ -602,10 +602,10 @@ class Discovery(ResultList[FoundCorpus]):
         title = f"{found.number}. {found.name}" if found.words else found.name
         heading = f"{title}: {len(found.members)} inputs, stability {found.how_stable}"
         note = f"Words: {', '.join(f'{word.word} {word.weight:.2f}' for word in found.words)}." if found.words else ""
-        return Gallery(tuple(tiles), TYPICAL, limit=limit, inches=1.6, title=heading, note=note)
+        return Gallery(tuple(tiles), _TYPICAL, limit=limit, inches=1.6, title=heading, note=note)
 
     def asked(self) -> list[Table]:
-        """Return what was asked about the corpora: words of one's own, and a class of the head."""
+        """Return tables of checked words and of the importance to a class of the head."""
         made = [
             Table((f"told from the rest by {word!r}", "AUC"), tuple((found.name, str(own)) for found, own in pairs), title="")
             for word, pairs in self.checked.items()
@@ -620,7 +620,7 @@ class Discovery(ResultList[FoundCorpus]):
         return made
 
     def _typical(self, found: FoundCorpus) -> list[str]:
-        return [self.collection.label(number) for number in found.members[:TYPICAL].tolist()]
+        return [self.collection.label(number) for number in found.members[:_TYPICAL].tolist()]
 
     def table(self) -> Table:
         """Return one row for each corpus."""
@@ -631,7 +631,7 @@ class Discovery(ResultList[FoundCorpus]):
         return Table(("number", "name", "inputs", "stability", "typical"), tuple(rows))
 
     def facts(self) -> dict[str, Any]:
-        """Return all of it."""
+        """Return the corpora, the curve, checked words and importances."""
         return {
             "method": self.method,
             "inputs": len(self.collection),
@@ -778,7 +778,7 @@ def _found(
     order = np.argsort(-strengths, kind="stable")
     owners, strengths = owners[order], strengths[order]
     if groups.sums:
-        owners = owners[strengths >= _STRONG * strengths[:TYPICAL].mean()]
+        owners = owners[strengths >= _STRONG * strengths[:_TYPICAL].mean()]
     return FoundCorpus(group + 1, f"corpus {group + 1}", reference, owners, stable)
 
 

@@ -64,13 +64,13 @@ class GradientCounterfactual(Result):
 
     @property
     def summary(self) -> str:
-        """The change and what it does, in a sentence."""
+        """The size of the change and the score after it, in a sentence."""
         change = f"a change of {self.change:.2g} standard deviations makes it {self.changed_score:+.3g}"
         return f"The score of {self.question!r} is {self.score:+.3f}; {change}."
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """Whether it flipped, whether a blurred copy follows, and what it took."""
+        """Whether the sign changed, how far a blurred copy follows, and the number of gradients."""
         remarks = []
         if not self.flipped:
             remarks.append("It did not flip: take more steps, or ask for less smoothness.")
@@ -86,12 +86,12 @@ class GradientCounterfactual(Result):
         return (*remarks, f"{self.steps} gradients.")
 
     def facts(self) -> dict[str, Any]:
-        """Return its numbers."""
+        """Return scores, size of the change and number of steps."""
         own = ("question", "score", "changed_score", "blurred_score", "follows", "change", "steps", "flipped")
         return {name: getattr(self, name) for name in own}
 
     def table(self) -> Table:
-        """Return its numbers as one row."""
+        """Return the facts as one row."""
         return Table(tuple(self.facts()), (tuple(self.facts().values()),))
 
     @property

@@ -72,7 +72,7 @@ class Members:
 
     @cached_property
     def representations(self) -> Tensor:
-        """One for each, ``[n, d]``."""
+        """The representation of each member, ``[n, d]``."""
         if self.reference is not None:
             return self.reference.kept("ranking its members")
         return self.encoder.represent(self.items, progress=False)
@@ -256,7 +256,7 @@ class Contribution(ExampleMethod):
         return get_similarity(self.similarity).pairwise(own, members.stacked()) * members.shares
 
     def rank(self, encoder: Encoder, explicand: Explicand, members: Members) -> Examples:
-        """Return the members with what they contribute to parts."""
+        """Return the members with their contributions to each part of the map."""
         if self.run is not None:
             _check_run(self.run, encoder, explicand)
         values = self.importance(encoder, [explicand], members)[0]
@@ -292,7 +292,7 @@ class Simplex(ExampleMethod):
     name = "simplex"
 
     def importance(self, encoder: Encoder, explicands: Sequence[Explicand], members: Members) -> Tensor:
-        """Return weights."""
+        """Return the weights of the mixture of each explicand."""
         return torch.stack([_mixture(own, members.stacked()) for own in _encoded(encoder, explicands)])
 
     def rank(self, encoder: Encoder, explicand: Explicand, members: Members) -> Examples:
@@ -478,7 +478,7 @@ class TracIn(LabelFree):
             raise ValueError(f"There are {len(self.rates)} rates for {len(self.checkpoints)} checkpoints; give one for each.")
 
     def importance(self, encoder: Encoder, explicands: Sequence[Explicand], members: Members) -> Tensor:
-        """Return influences."""
+        """Return the influence of each member on each explicand."""
         from captum.influence import TracInCP
 
         module = _own_module(encoder, self.layers)
@@ -520,7 +520,7 @@ class Influence(LabelFree):
         check_positive("damping", self.damping)
 
     def importance(self, encoder: Encoder, explicands: Sequence[Explicand], members: Members) -> Tensor:
-        """Return influences."""
+        """Return the influence of each member on each explicand."""
         from captum.influence._core.influence_function import NaiveInfluenceFunction
 
         module = _own_module(encoder, self.layers)

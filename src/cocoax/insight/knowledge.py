@@ -47,7 +47,7 @@ class _CorpusSizeAuc:
 
 @dataclass(frozen=True)
 class Knowledge(Result):
-    """Whether an encoder knows the difference between a corpus and a foil; made by :func:`cocoax.knows`.
+    """The result of a test whether an encoder separates a corpus from a foil; made by :func:`cocoax.knows`.
 
     Attributes:
         corpus, foil: their names.
@@ -163,7 +163,7 @@ class Knowledge(Result):
         return Table(("members", self.measured, "deviation", "low", "high"), (*rows, whole))
 
     def facts(self) -> dict[str, Any]:
-        """Return all of it."""
+        """Return names, test, verdict, separability and sizes."""
         return {
             "corpus": self.corpus,
             "foil": self.foil,
@@ -182,7 +182,7 @@ class CaptionComparison(Knowledge):
 
     @property
     def auc(self) -> float:
-        """Raise: there is none."""
+        """Raise, since random captions give no AUC."""
         raise ValueError("Random captions give no AUC; 'beaten' is the share of them that make a smaller difference.")
 
     @property
@@ -212,7 +212,7 @@ class CaptionComparison(Knowledge):
         return f"{self.corpus} among random captions: {self.verdict}"
 
     def facts(self) -> dict[str, Any]:
-        """Return all of it."""
+        """Return names, test, verdict, separability and sizes."""
         return {("beaten" if name == "auc" else name): value for name, value in super().facts().items()}
 
 
@@ -274,7 +274,7 @@ def knows(
 
 
 def _check_new(tested: Sequence[Reference], sides: Sequence[Reference]) -> None:
-    """Raise if inputs to test on are among the samples of what is tested, since each is most similar to itself."""
+    """Raise if test inputs are among the samples of the corpus or foil, since each is most similar to itself."""
     for side in (side for side in sides if side.samples is not None):
         own = {row.tobytes() for row in side.kept("knows()").numpy()}
         for given in tested:

@@ -143,7 +143,7 @@ class Minimal(Result):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """The scores, how sure it is that the sets are minimal, and what it took."""
+        """The scores, whether smaller sets can exist, and the number of forward passes."""
         scores = f"{self.score:+.3f}, and {self.emptied:+.3f} with everything removed"
         return (
             f"The score is {scores}; the level is {self.level:+.3f}.",
@@ -238,7 +238,7 @@ def minimal(
 
 
 def _level(target: Target, keep: float, level: float | None, whole: float, emptied: float) -> float:
-    """Return the score that divides what is enough from what is not; raise if there is none."""
+    """Return the score that a set of parts must keep; raise if the input's own score does not reach it."""
     check_number("keep", keep)
     if not 0 < keep <= 1:
         raise ValueError(f"The 'keep' parameter must lie above 0 and be at most 1. Got {keep!r} instead.")
@@ -339,7 +339,7 @@ def _kept_shares(masks: Masks, labels: Tensor) -> Tensor:
 
 
 def _at_places(labels: Tensor, explicand: Explicand) -> Tensor:
-    """Return the part at each place of the display: at each pixel of a picture, -1 where there is none; else of each feature."""
+    """Return the part at each place of the display: of each pixel of a picture (-1 for none), else of each feature."""
     ids = explicand.feature_ids
     if ids is None or ids.ndim != 2 or not explicand.display.at_places:
         return labels

@@ -29,7 +29,7 @@ class Subsets:
 
     @property
     def tensors(self) -> dict[str, Tensor]:
-        """Both."""
+        """The label map and the bits."""
         return {"labels": self.labels, "bits": self.bits}
 
     def full(self, rows: slice) -> Tensor:

@@ -19,7 +19,7 @@ from cocoax.references import Reference
 from cocoax.results import Attribution, ResultList
 from cocoax.seeding import stream
 from cocoax.show import Bars, Effects, Gallery, HeatMap, Histogram, Table, View
-from cocoax.survey.items import Scalar, plain
+from cocoax.survey.items import Scalar, plain_value
 from cocoax.targets import Target, similarity_to
 
 if TYPE_CHECKING:
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
 
 _OWN_COLUMNS = ("id", "place", "score", "standard_error", "map", "strongest_cell", "representation", "vector")
-MANY = 5000  # maps that are all read for a mean map
-SOME = 256  # maps that the error of a mean over more is estimated from
+_MAX_MEAN_MAPS = 5000  # maps that are all read for a mean map
+_SAMPLED_MAPS = 256  # maps that the error of a mean over more is estimated from
 
 
 @dataclass(frozen=True, eq=False)
@@ -39,7 +39,7 @@ class RankedRow:
         id, row: which one.
         place: from 1 for the highest score.
         attribution: its map, with the score.
-        columns: what is known about it.
+        columns: metadata.
 
     """
 
@@ -100,8 +100,8 @@ class Survey(ResultList[RankedRow]):
         return len(self.rows)
 
     def __iter__(self) -> Iterator[RankedRow]:
-        for start in range(0, len(self), SOME):
-            yield from self._placed(range(start, min(start + SOME, len(self))))
+        for start in range(0, len(self), _SAMPLED_MAPS):
+            yield from self._placed(range(start, min(start + _SAMPLED_MAPS, len(self))))
 
     @overload
     def __getitem__(self, index: int) -> RankedRow: ...
@@ -138,7 +138,7 @@ class Survey(ResultList[RankedRow]):
         rows = [int(self.rows[self.order[place]]) for place in places]
         placed = []
         for place, row, attribution in zip(places, rows, self.index.attributions(rows, self.target), strict=True):
-            known = {name: plain(values[row]) for name, values in self.index.columns.items()}
+            known = {name: plain_value(values[row]) for name, values in self.index.columns.items()}
             placed.append(RankedRow(self.index.ids[row], row, place + 1, attribution, known))
         return placed
 
@@ -149,14 +149,14 @@ class Survey(ResultList[RankedRow]):
 
     @cached_property
     def mean(self) -> Attribution | None:
-        """Where the heat lies on average, with the standard error over inputs; None where maps have different shapes."""
+        """The mean map, with the standard error over inputs; None where maps have different shapes."""
         if self.index.cells is None:
             return None
-        everything = len(self.index) > MANY and np.array_equal(self.rows, np.arange(len(self.index)))
+        everything = len(self.index) > _MAX_MEAN_MAPS and np.array_equal(self.rows, np.arange(len(self.index)))
         whole = self.index.mean_map(self.target) if everything else None  # of the sums in the heads of files
         rows = self.rows
         if whole is not None:
-            rows = np.sort(stream(0).choice(self.rows, SOME, replace=False))
+            rows = np.sort(stream(0).choice(self.rows, _SAMPLED_MAPS, replace=False))
         maps = torch.stack(list(self.maps if whole is None else self.index.maps(self.target, rows))).double()
         values = maps.mean(0) if whole is None else whole
         error = maps.std(0) / len(self.rows) ** 0.5 if len(maps) > 1 else None
@@ -248,7 +248,7 @@ class Survey(ResultList[RankedRow]):
             )
             for placed in shown
         )
-        return Table(("place", "id", "score", *self.score_parts, *map(beside, self.index.columns)), rows, title="Table")
+        return Table(("place", "id", "score", *self.score_parts, *map(table_column, self.index.columns)), rows, title="Table")
 
     def table(self) -> Table:
         """Return one row for each input, highest first: id, score and its parts, the columns, and the strongest cell."""
@@ -257,10 +257,12 @@ class Survey(ResultList[RankedRow]):
             row = int(self.rows[number])
             cell = np.unravel_index(int(self.maps[number].argmax()), self.maps[number].shape)
             parts = [float(values[number]) for values in self.score_parts.values()]
-            known = [plain(values[row]) for values in self.index.columns.values()]
+            known = [plain_value(values[row]) for values in self.index.columns.values()]
             strongest = [int(at) for at in cell] if len(cell) > 1 else int(cell[0])
             rows.append((self.index.ids[row], float(self.scores[number]), *parts, *known, strongest))
-        return Table(("id", "score", *self.score_parts, *map(beside, self.index.columns), "strongest_cell"), tuple(rows))
+        return Table(
+            ("id", "score", *self.score_parts, *map(table_column, self.index.columns), "strongest_cell"), tuple(rows)
+        )
 
     def facts(self) -> dict[str, Any]:
         """Return the question, the spread of scores, the mean map, the highest and lowest."""
@@ -285,7 +287,7 @@ class Survey(ResultList[RankedRow]):
 
 
 def _tile(placed: RankedRow) -> View:
-    """Return one input with its map, score and what is known about it."""
+    """Return the tile of one input: its map, score and metadata."""
     error = placed.attribution.standard_error
     doubt = "" if error is None else f" (map ± {float(error.flatten()[0]):.2g})"
     known = ", ".join(f"{value}" for value in placed.columns.values() if value is not None)[:80]
@@ -300,7 +302,7 @@ def _plain(placed: RankedRow) -> dict[str, Any]:
         "place": placed.place,
         "score": attribution.score,
         "standard_error": None if attribution.standard_error is None else float(attribution.standard_error.flatten()[0]),
-        **{beside(name): value for name, value in placed.columns.items()},
+        **{table_column(name): value for name, value in placed.columns.items()},
         "map": [
             [float(f"{value:.4g}") for value in row]
             for row in attribution.values.reshape(len(attribution.values), -1).tolist()
@@ -308,21 +310,21 @@ def _plain(placed: RankedRow) -> dict[str, Any]:
     }
 
 
-def beside(column: str) -> str:
-    """Return the name of a column of the data in a table that has columns of its own."""
+def table_column(column: str) -> str:
+    """Return the name of a column of the data, with a prefix if a table of results has a column of that name."""
     return f"column_{column}" if column in _OWN_COLUMNS or column.startswith("to ") else column
 
 
-def survey(index: Index, question: str | Question | Target, rows: np.ndarray, top: int) -> Survey:
+def answer(index: Index, question: str | Question | Target, rows: np.ndarray, top: int) -> Survey:
     """Return the answer of some rows to a question."""
     check_count("top", top, 1)
-    name, target, parts = asked(index, question)
+    name, target, parts = parse_question(index, question)
     values = {key: index.scores(part, rows) for key, part in parts.items()}
     scores = index.scores(target, rows)
     return Survey(index, name, target, rows, scores, values if len(values) > 1 else {}, top)
 
 
-def asked(index: Index, question: str | Question | Target | Reference) -> tuple[str, Target, dict[str, Target]]:
+def parse_question(index: Index, question: str | Question | Target | Reference) -> tuple[str, Target, dict[str, Target]]:
     """Return the name of a question, its target and the parts of that."""
     if isinstance(question, Reference):
         question = similarity_to(question, index.similarity)

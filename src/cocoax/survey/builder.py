@@ -45,15 +45,15 @@ from cocoax.survey.storage import (
     IndexRecipe,
     Manifest,
     index_folder,
-    known_table,
     linear_similarity,
+    metadata_table,
     plain_recipe,
-    read_known,
+    read_metadata,
     read_shard,
     shard_files,
     shard_name,
     table_of,
-    with_known,
+    with_metadata,
     write_shard,
 )
 
@@ -619,7 +619,8 @@ def _compare(
 
 
 def _check_dropped(entries: _KeptEntries, folder: Path, drop: bool) -> None:
-    """Raise if these are other data, or if most entries would be dropped unasked; say what is dropped, or cannot be read."""
+    """Raise if the inputs are other data, or if most entries would be dropped without ``drop``; warn about dropped entries
+    and unreadable inputs."""
     known = entries.same + entries.changed + entries.unreadable
     if not known or (entries.numbered and not entries.same and not entries.unreadable):
         raise ValueError(
@@ -644,16 +645,16 @@ def _check_dropped(entries: _KeptEntries, folder: Path, drop: bool) -> None:
 
 
 def _bring_up_to_date(path: Path, rows: Sequence[int], by_id: Mapping[str, Item], manifest: Manifest) -> None:
-    """Leave the given rows of a shard, with what is known about their inputs now; fields are read only if that changed."""
-    stored = read_known(path)
+    """Keep the given rows of a shard, with the metadata of today; fields are read only if rows or metadata changed."""
+    stored = read_metadata(path)
     whole = len(rows) == len(stored)
     names = stored["id"].take(np.array(rows, int)).to_pylist()
-    known = known_table([by_id[name] for name in names], manifest.columns)
+    known = metadata_table([by_id[name] for name in names], manifest.columns)
     if whole and known.equals(stored.drop_columns(["id"])):
         return
     if rows:  # another file, since an index that is open would find other rows in this one
         number = int(path.name.split("-")[0])
-        current = with_known(read_shard(path).take(np.array(rows, int)), known)
+        current = with_metadata(read_shard(path).take(np.array(rows, int)), known)
         write_shard(path.with_name(shard_name(number, names)), current, manifest, len(rows))
     if not whole:
         path.unlink()

@@ -12,7 +12,7 @@ import torch
 from cocoax.questions import Question
 from cocoax.results import ResultList
 from cocoax.show import Histogram, Table, View
-from cocoax.survey.answers import asked
+from cocoax.survey.answers import parse_question
 from cocoax.survey.index import Index
 from cocoax.survey.shortcuts import Classes
 from cocoax.survey.storage import USUAL_VIEW
@@ -66,22 +66,22 @@ class Comparison(ResultList[_Changed]):
         return float(np.nanmean([changed.correlation for changed in self.inputs]))
 
     @property
-    def scores_tell(self) -> bool:
+    def scores_vary(self) -> bool:
         """Whether scores differ between inputs by more than rounding."""
         return not any(np.isnan(changed.moved) for changed in self.inputs)
 
     @property
     def score_agreement(self) -> float:
-        """The correlation of the two scores over all inputs; NaN where scores tell nothing."""
-        if not self.scores_tell:
+        """The correlation of the two scores over all inputs; NaN where scores do not vary."""
+        if not self.scores_vary:
             return float("nan")
         first, second = (torch.tensor([changed.scores[side] for changed in self.inputs]) for side in (0, 1))
         return _correlation(first, second)
 
     @property
     def moved_most(self) -> list[_Changed]:
-        """All inputs, those first whose scores moved most among the others; none where scores tell nothing."""
-        return [] if not self.scores_tell else sorted(self.inputs, key=lambda changed: -abs(changed.moved))
+        """All inputs, those first whose scores moved most among the others; none where scores do not vary."""
+        return [] if not self.scores_vary else sorted(self.inputs, key=lambda changed: -abs(changed.moved))
 
     def by_label(self) -> dict[str, dict[str, float]]:
         """Return for each label how many inputs it has, how well their maps agree, and the mean scores of both encoders."""
@@ -114,7 +114,7 @@ class Comparison(ResultList[_Changed]):
     @property
     def remarks(self) -> tuple[str, ...]:
         """The agreement of scores, and the number of inputs that were left out."""
-        scores = (f"The two scores correlate by {self.score_agreement:.3f} over inputs.",) if self.scores_tell else ()
+        scores = (f"The two scores correlate by {self.score_agreement:.3f} over inputs.",) if self.scores_vary else ()
         left_out = f"{self.others} inputs of the same id but with other contents were left out."
         return (*scores, left_out) if self.others else scores
 
@@ -213,10 +213,10 @@ def _questions(
 ) -> Iterator[tuple[str, np.ndarray, tuple[Target, Target]]]:
     """Yield the name of each class, its rows in both indexes ``[n, 2]``, and the same question to both."""
     if question is not None:
-        targets = (asked(first, question)[1], asked(second, question)[1])
+        targets = (parse_question(first, question)[1], parse_question(second, question)[1])
         groups = {"": rows}
         if label is not None:
-            known, values = first.known(label, rows[:, 0])
+            known, values = first.labelled(label, rows[:, 0])
             if not len(known):
                 raise ValueError(f"The column {label!r} says nothing about the inputs that both have; name another, or none.")
             own = rows[np.isin(rows[:, 0], known)]

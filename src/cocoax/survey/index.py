@@ -28,9 +28,9 @@ from cocoax.similarity import Dot, LinearSimilarity, get_similarity
 from cocoax.spaces import same_space
 from cocoax.store import corrupt_file_errors
 from cocoax.survey.storage import (
-    BLOCK,
+    VECTORS_PER_BLOCK,
     Manifest,
-    Rows,
+    StoredRows,
     check_vectors,
     field_products,
     field_values,
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from cocoax.survey.answers import Survey
     from cocoax.survey.shortcuts import Shortcuts, Typicality
 
-RASTER = 14  # cells of a map along each side, for pictures whose fields have a vector for each of their own parts
+_RASTER = 14  # cells along each side of a map, of pictures that are divided into segments of their own
 Where = Mapping[str, Any] | Sequence[int] | Sequence[bool] | np.ndarray | None
 
 
@@ -70,7 +70,7 @@ class Index:
         self.folder = folder
         self.manifest = manifest
         self._files = shard_files(folder)
-        self._rows = rows = Rows.read(self._files, manifest)
+        self._rows = rows = StoredRows.read(self._files, manifest)
         self.ids, self.digests, self.failed = rows.ids, rows.digests, rows.failed
         self.columns: Mapping[str, np.ndarray] = rows.columns
         self.representations = rows.representations
@@ -109,12 +109,12 @@ class Index:
     def cells(self) -> tuple[int, ...] | None:
         """The shape of every map; None where inputs have different ones, as texts do."""
         if self._rows.parts.any():
-            return (RASTER, RASTER)
+            return (_RASTER, _RASTER)
         shapes = set(self._rows.shapes)
         return shapes.pop() if len(shapes) == 1 else None
 
-    def known(self, label: str, rows: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
-        """Return the rows (all, or of some) in which a column has a value, and the values as texts."""
+    def labelled(self, label: str, rows: np.ndarray | None = None) -> tuple[np.ndarray, np.ndarray]:
+        """Return the rows in which a column has a value, and the values as texts; ``rows`` are all by default."""
         rows = np.arange(len(self)) if rows is None else rows
         values = self.column(label)[rows]
         said = np.array([value is not None and value == value for value in values])
@@ -131,7 +131,7 @@ class Index:
         return self.columns[name]
 
     def select(self, where: Where = None) -> np.ndarray:
-        """Return the numbers of rows: those whose columns have these values (one or several), or as they are given."""
+        """Return row numbers: of rows whose columns have the given values (one or several), or the given numbers, checked."""
         self.check_any()
         if where is None:
             return np.arange(len(self))
@@ -276,9 +276,9 @@ class Index:
             top: how many of the highest and of the lowest come with their maps.
 
         """
-        from cocoax.survey.answers import survey
+        from cocoax.survey.answers import answer
 
-        return survey(self, question, self.select(where), top)
+        return answer(self, question, self.select(where), top)
 
     def shortcuts(self, label: str = "label", where: Where = None) -> Shortcuts:
         """Find inputs whose similarity to their class rests on a place where that of the class does not usually rest.
@@ -299,9 +299,9 @@ class Index:
         """Return ids, columns and representations as a pandas data frame."""
         import pandas as pd
 
-        from cocoax.survey.answers import beside
+        from cocoax.survey.answers import table_column
 
-        columns = {beside(name): values for name, values in self.columns.items()}
+        columns = {table_column(name): values for name, values in self.columns.items()}
         return pd.DataFrame({"id": self.ids, **columns, "representation": list(self.representations.numpy())})
 
     # --- maps ---------------------------------------------------------------------------------------------------------
@@ -313,7 +313,7 @@ class Index:
             return values
         shown = (labels for _, labels in self._shown(rows))
         return [
-            adaptive_avg_pool2d(_at_places(own, labels)[None], RASTER)[0] for own, labels in zip(values, shown, strict=True)
+            adaptive_avg_pool2d(_at_places(own, labels)[None], _RASTER)[0] for own, labels in zip(values, shown, strict=True)
         ]
 
     def values(self, target: Target, rows: np.ndarray) -> list[Tensor]:
@@ -343,7 +343,7 @@ class Index:
         if len(directions) == 1:
             scores = Dot().project(features, directions.T)[:, 0].double()
         else:
-            both = zip(torch.split(features, BLOCK), torch.split(directions, BLOCK), strict=True)
+            both = zip(torch.split(features, VECTORS_PER_BLOCK), torch.split(directions, VECTORS_PER_BLOCK), strict=True)
             scores = torch.cat([(own.double() * direction).sum(1) for own, direction in both])
         check_range(target, scores)
         return np.asarray(scores.numpy())
@@ -353,7 +353,7 @@ class Index:
         return self.similarity.features(self.representations)
 
     def mean_map(self, target: Target) -> Tensor | None:
-        """Return the mean map over all rows, from what the files say about themselves; None where only the maps tell."""
+        """Return the mean map over all rows, from the mean fields in the heads of the files; None if those do not suffice."""
         if self.cells is None or self._rows.parts.any() or target.needs_explicand or self._mean_field is None:
             return None
         return self._mean_field @ self.directions(target, np.array([0]))[0]
@@ -422,7 +422,7 @@ class Index:
 
 
 def _words(where: Mapping[str, Any]) -> str:
-    """Return a selection in words: ``label cat / dog``."""
+    """Return a selection as text: ``label cat / dog``."""
     sides = {
         key: [values] if isinstance(values, str) or not isinstance(values, Sequence) else values
         for key, values in where.items()
@@ -431,7 +431,7 @@ def _words(where: Mapping[str, Any]) -> str:
 
 
 def _at_places(values: Tensor, labels: Tensor | None) -> Tensor:
-    """Return the values of parts at the places of their label map ``[h, w]``, 0 where there is none; maps as they are."""
+    """Return a map ``[h, w]`` of values of parts, by their label map; 0 outside all parts. Without labels, the values."""
     return values if labels is None else torch.cat([values, values.new_zeros(1)])[labels]
 
 

@@ -1,4 +1,4 @@
-"""Items of a data set: every input with its id and what is known about it; nothing is decoded before its turn."""
+"""Items of a data set: each input with its id and metadata. An input is decoded when its turn comes."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class Item:
     Attributes:
         id: tells it from all others: the path of a file, the number of a row, or the value of a column.
         value: what the encoder takes: a file, a text, an array; or a :class:`_StoredValue`.
-        columns: what is known about it, such as a label.
+        columns: metadata, such as a label.
         source: where it lies, if the id does not say it: the path of a file, or the number of a row.
 
     """
@@ -83,7 +83,7 @@ class _StoredValue:
         return {**vars(self), "values": [self.raw()], "row": 0}
 
     def raw(self) -> Any:
-        """Return the value as it is stored."""
+        """Return the stored value."""
         value = self.values[self.row]
         return value.as_py() if hasattr(value, "as_py") else value
 
@@ -162,7 +162,7 @@ def _labelled(items: Sequence[Item], labels: Any) -> list[Item]:
     for name, values in (labels if several else {"label": labels}).items():
         if isinstance(values, Mapping | Set):
             raise TypeError(f"Values of {name!r} must be a list in the order of the inputs. Got a {type(values).__name__}.")
-        columns[str(name)] = [plain(value) for value in as_items(f"Values of {name!r}", values)]
+        columns[str(name)] = [plain_value(value) for value in as_items(f"Values of {name!r}", values)]
         if (count := len(columns[str(name)])) != len(items):
             raise ValueError(f"There are {len(items)} inputs but {count} values of {name!r}; give one for each.")
     return [
@@ -171,8 +171,8 @@ def _labelled(items: Sequence[Item], labels: Any) -> list[Item]:
     ]
 
 
-def plain(value: Any) -> Scalar:
-    """Return a value of a column as a plain one; what is no number, text or truth value as text, a missing one as None."""
+def plain_value(value: Any) -> Scalar:
+    """Return the value of a cell as a number, text or truth value: a missing one as None, any other as text."""
     value = value.item() if hasattr(value, "item") and getattr(value, "ndim", 0) == 0 else value
     if (isinstance(value, float) and value != value) or type(value).__name__ in ("NAType", "NaTType"):
         return None
@@ -273,7 +273,7 @@ def _of_table(table: Columns, kind: Inputs, column: str | None, id_column: str |
         values = [list(row) for row in zip(*(map(_number, _as_list(table[name])) for name in wanted), strict=True)]
     else:
         stored = (value.raw() for value in values)
-        first = next((value for value in stored if plain(value) is not None), None)
+        first = next((value for value in stored if plain_value(value) is not None), None)
         if isinstance(first, int | float | bool):
             raise ValueError(
                 f"The column {wanted[0]!r} holds numbers such as {first!r}, which are no {plural(kind.noun)}; name another "
@@ -283,11 +283,13 @@ def _of_table(table: Columns, kind: Inputs, column: str | None, id_column: str |
             sources = [path if isinstance(path, str) else sources[row] for row, path in enumerate(_as_list(table[wanted[0]]))]
     ids = [str(row) for row in range(count)]
     if id_column is not None:
-        names = [plain(name) for name in _as_list(table[id_column])]
+        names = [plain_value(name) for name in _as_list(table[id_column])]
         if None in names:
             raise ValueError(f"Row {names.index(None)} has no {id_column!r}, which tells rows apart; leave that row out.")
         ids = [str(name) for name in names]
-    known = {name: _known(own) for name, own in table.items() if name not in (*wanted, id_column) and _is_known(own)}
+    known = {
+        name: _plain_values(own) for name, own in table.items() if name not in (*wanted, id_column) and _is_plain_column(own)
+    }
     return [
         Item(ids[row], values[row], {name: own[row] for name, own in known.items()}, sources[row]) for row in range(count)
     ]
@@ -307,8 +309,8 @@ def _as_list(values: Any) -> list[Any]:
     return values.to_pylist() if hasattr(values, "to_pylist") else list(values)
 
 
-def _is_known(values: Any) -> bool:
-    """Whether a column holds plain values, rather than files, lists, pictures or structures."""
+def _is_plain_column(values: Any) -> bool:
+    """Whether a column holds numbers, texts or truth values, rather than files, lists, pictures or structures."""
     if hasattr(values, "type"):
         from pyarrow import types
 
@@ -319,8 +321,8 @@ def _is_known(values: Any) -> bool:
     )
 
 
-def _known(values: Any) -> list[Scalar]:
-    return [plain(value) for value in _as_list(values)]
+def _plain_values(values: Any) -> list[Scalar]:
+    return [plain_value(value) for value in _as_list(values)]
 
 
 def _as_numbers(values: Sequence[str | None]) -> Sequence[Any]:
@@ -333,11 +335,11 @@ def _as_numbers(values: Sequence[str | None]) -> Sequence[Any]:
 
 
 def _number(value: Any) -> Any:
-    """Return a text that is a number as that; anything else as it is."""
+    """Return the number that a text holds; any other value unchanged."""
     return float(value) if isinstance(value, str) and re.fullmatch(r"\s*[+-]?[0-9.]+([eE][+-]?[0-9]+)?\s*", value) else value
 
 
-# --- what is known about items ----------------------------------------------------------------------------------------
+# --- metadata and digests ----------------------------------------------------------------------------------------
 
 
 def column_types(items: Sequence[Item]) -> dict[str, str]:

@@ -20,9 +20,9 @@ if TYPE_CHECKING:
     from cocoax.survey.index import Index
 
 
-MIN_CLASS = 20  # inputs of a class: the median of fewer maps is too uncertain
-STEP = 1.25  # classes whose sizes differ by less are compared at the smallest of them
-FALSE_DISCOVERIES = 0.05  # the rate at which inputs stand out
+_MIN_CLASS_SIZE = 20  # inputs of a class: the median of fewer maps is too uncertain
+_SIZE_RATIO = 1.25  # classes whose sizes differ by less are compared at the smallest of them
+_FALSE_DISCOVERY_RATE = 0.05  # below which an input stands out
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,7 +66,7 @@ class Shortcuts(ResultList[Suspect]):
     usual: dict[str, Tensor]
 
     def __repr__(self) -> str:
-        certain = sum(suspect.q < FALSE_DISCOVERIES for suspect in self.suspects)
+        certain = sum(suspect.q < _FALSE_DISCOVERY_RATE for suspect in self.suspects)
         found = f"{certain} of {len(self.suspects)} inputs with q < .05"
         return f"Shortcuts({self.classes.label!r}, {found}, which takes {self.needed} that stand out)"
 
@@ -75,7 +75,7 @@ class Shortcuts(ResultList[Suspect]):
         """The number of inputs that must be more unusual than all others before q can fall below .05."""
         _, counts = np.unique(self.classes.values, return_counts=True)
         total = int(counts.sum())
-        return int(total / (FALSE_DISCOVERIES * (1 + total - int(counts.min())))) + 1
+        return int(total / (_FALSE_DISCOVERY_RATE * (1 + total - int(counts.min())))) + 1
 
     def attributions(self, count: int = 20) -> list[Attribution]:
         """Return the maps of the most unusual inputs: what makes each similar to its class, rather than to the others."""
@@ -91,7 +91,7 @@ class Shortcuts(ResultList[Suspect]):
     @property
     def summary(self) -> str:
         """The number of inputs that stand out."""
-        certain = sum(suspect.q < FALSE_DISCOVERIES for suspect in self.suspects)
+        certain = sum(suspect.q < _FALSE_DISCOVERY_RATE for suspect in self.suspects)
         return (
             f"{certain} of {len(self.suspects)} inputs are like their {self.classes.label} for unusual reasons (q < .05), "
             f"for which {self.needed} must stand out."
@@ -131,7 +131,7 @@ class Classes:
     @classmethod
     def of(cls, index: Index, label: str, rows: np.ndarray | None = None, least: int = 2) -> Classes:
         """Return the classes of some rows; raise if there is one alone. Those with fewer than ``least`` rows are left out."""
-        known, values = index.known(label, rows)
+        known, values = index.labelled(label, rows)
         names, counts = np.unique(values, return_counts=True)
         many = np.isin(values, names[counts >= least])
         found = cls(index, label, known[many], values[many])
@@ -164,7 +164,7 @@ def shortcuts(index: Index, label: str, rows: np.ndarray) -> Shortcuts:
 
     if index.cells is None:
         raise ValueError("Inputs of different shapes, such as texts, have no places in common; ask for words instead.")
-    classes = Classes.of(index, label, rows, MIN_CLASS)
+    classes = Classes.of(index, label, rows, _MIN_CLASS_SIZE)
     names, counts = np.unique(classes.values, return_counts=True)
     sizes = _compared_sizes(counts)
     found: list[tuple[int, str, int, float, float, float]] = []
@@ -194,7 +194,8 @@ def shortcuts(index: Index, label: str, rows: np.ndarray) -> Shortcuts:
 def _unusual(drawn: np.ndarray) -> np.ndarray:
     """Return how many (robust) standard deviations each value of maps ``[..., n, cells]`` lies above the median of the maps.
 
-    A cell in which maps hardly vary is not more telling than others: half of the typical spread is the least.
+    The standard deviation of a cell counts as at least half of the median one, so that cells in which maps hardly vary do not
+    dominate.
     """
     apart = drawn - np.median(drawn, -2, keepdims=True)
     spread = 1.4826 * np.median(np.abs(apart), -2, keepdims=True)
@@ -203,18 +204,19 @@ def _unusual(drawn: np.ndarray) -> np.ndarray:
 
 
 def _compared_sizes(counts: np.ndarray) -> list[int]:
-    """Return the numbers of members that classes are compared at: their own sizes, of those nearly the same one."""
+    """Return the class sizes at which maps are compared: sizes that differ by less than a quarter count as one."""
     sizes: list[int] = []
     for count in np.unique(counts).tolist():
-        if not sizes or count >= STEP * sizes[-1]:
+        if not sizes or count >= _SIZE_RATIO * sizes[-1]:
             sizes.append(count)
     return sizes
 
 
 def _unusual_by_size(drawn: np.ndarray, sizes: Sequence[int]) -> np.ndarray:
-    """Return how unusual each map of a class ``[n, cells]`` is at its most unusual cell among random members, so many each.
+    """Return how unusual the most unusual cell of each map is, at several class sizes: ``[n, cells]`` to ``[sizes, n]``.
 
-    ``[sizes, n]``, and NaN where the class has fewer.
+    For each size the class is divided at random into groups of that size, and each map is compared with its group. NaN where
+    the class has fewer members.
     """
     count, draws = len(drawn), stream(0)
     found = np.full((len(sizes), count), np.nan)

@@ -33,7 +33,7 @@ from cocoax.survey.items import Item, Scalar, natural
 from cocoax.version import versions
 
 MANIFEST = "manifest.json"
-FORMAT = 3
+_FORMAT = 3
 USUAL_VIEW = "what the encoder itself sees"
 _OPTIONAL = {  # entries of a recipe that may be absent: how a sentence calls them, and what their absence means
     "view": ("view of its inputs", USUAL_VIEW),
@@ -104,10 +104,10 @@ class Manifest:
     columns: Mapping[str, str]
     rounding: float = 0.0
     made_by: Mapping[str, str] = field(default_factory=versions)
-    format: int = FORMAT
+    format: int = _FORMAT
 
     def save(self, folder: Path) -> None:
-        """Write it."""
+        """Write it as the head of the index."""
         index_folder(folder).write_head(asdict(self))
 
     @classmethod
@@ -119,7 +119,7 @@ class Manifest:
                 f"{folder} is no index: it has no {MANIFEST}. Make one with 'cocoax index DATA --out INDEX'."
             )
         path = Path(folder) / MANIFEST
-        if plain["format"] != FORMAT:
+        if plain["format"] != _FORMAT:
             raise ValueError(f"{path} is that of an index of another version; make the index anew.")
         with corrupt_file_errors(path):
             manifest = cls(**plain)
@@ -168,7 +168,7 @@ def _short(value: object) -> str:
 
 
 def plain_recipe(recipe: IndexRecipe, view: tuple[object, ...] = ()) -> dict[str, Any]:
-    """Return how entries are made, as plain values; ``view`` says how much of an input is explained, if not the usual part.
+    """Return a recipe as plain values; ``view`` says how much of an input is explained, if that is not the usual part.
 
     Of a method's tensors, such as baseline pictures, it has the shapes, and one digest of all.
     """
@@ -198,13 +198,15 @@ def shard_files(folder: str | Path) -> list[Path]:
 
 # --- shards -----------------------------------------------------------------------------------------------------------
 
-BROUGHT = "column_"  # begins the names of columns that the data bring
-ROWS = 32  # in a group of rows of a shard, which is read as a whole
-BLOCK = 2048  # vectors that are multiplied at a time
-MEAN = b"cocoax_mean_field"
-ORIGIN = b"cocoax_origin"
-HEAD = b"cocoax_head"  # a digest of those two and of the columns: pages have checksums, but what describes them has none
-FULL = (errno.ENOSPC, errno.EDQUOT)
+_DATA_PREFIX = "column_"  # begins the names of columns that the data bring
+_ROWS_PER_GROUP = 32  # in a group of rows of a shard, which is read as a whole
+VECTORS_PER_BLOCK = 2048  # vectors that are multiplied at a time
+_MEAN_FIELD_KEY = b"cocoax_mean_field"
+_ORIGIN_KEY = b"cocoax_origin"
+_HEAD_DIGEST_KEY = (
+    b"cocoax_head"  # a digest of those two and of the columns: pages have checksums, but what describes them has none
+)
+_DISK_FULL = (errno.ENOSPC, errno.EDQUOT)
 
 
 @dataclass(frozen=True, eq=False)
@@ -279,7 +281,7 @@ def _schema_of(columns: Mapping[str, str]) -> Any:
     import pyarrow as pa
 
     types = {"bool": pa.bool_(), "int64": pa.int64(), "double": pa.float64(), "string": pa.string()}
-    return pa.schema({**_own_types(), **{BROUGHT + name: types[kind] for name, kind in columns.items()}})
+    return pa.schema({**_own_types(), **{_DATA_PREFIX + name: types[kind] for name, kind in columns.items()}})
 
 
 def table_of(entries: Sequence[Entry], columns: Mapping[str, str]) -> Any:
@@ -289,17 +291,17 @@ def table_of(entries: Sequence[Entry], columns: Mapping[str, str]) -> Any:
     return pa.Table.from_pylist([_row(entry, columns) for entry in entries], schema=_schema_of(columns))
 
 
-def known_table(items: Sequence[Item], columns: Mapping[str, str]) -> Any:
-    """Return what is known about inputs, their sources included, as columns of a shard."""
+def metadata_table(items: Sequence[Item], columns: Mapping[str, str]) -> Any:
+    """Return the metadata of inputs, their sources and the columns of the data, as columns of a shard."""
     import pyarrow as pa
 
     schema = _schema_of(columns)
-    rows = [{"source": item.source, **_known(item.columns, columns)} for item in items]
-    return pa.Table.from_pylist(rows, schema=pa.schema([each for each in schema if _is_known(each.name)]))
+    rows = [{"source": item.source, **_metadata_row(item.columns, columns)} for item in items]
+    return pa.Table.from_pylist(rows, schema=pa.schema([each for each in schema if _is_metadata(each.name)]))
 
 
-def with_known(table: Any, known: Any) -> Any:
-    """Return a table of entries with other values of what is known about their inputs."""
+def with_metadata(table: Any, known: Any) -> Any:
+    """Return a table of entries with other metadata."""
     order = [name for name in _own_types() if name != "source"]
     table = table.select(order)
     for each in known.schema:
@@ -307,23 +309,23 @@ def with_known(table: Any, known: Any) -> Any:
     return table.select([*_own_types(), *(name for name in known.column_names if name != "source")]).combine_chunks()
 
 
-def _is_known(name: str) -> bool:
-    return name == "source" or name.startswith(BROUGHT)
+def _is_metadata(name: str) -> bool:
+    return name == "source" or name.startswith(_DATA_PREFIX)
 
 
-def _known(values: Mapping[str, Scalar], columns: Mapping[str, str]) -> dict[str, Scalar]:
-    """Return what is known about one input, by the names and in the types of a shard's columns."""
+def _metadata_row(values: Mapping[str, Scalar], columns: Mapping[str, str]) -> dict[str, Scalar]:
+    """Return the metadata of one input, by the names and in the types of a shard's columns."""
     convert: dict[str, Any] = {"string": str, "double": float}
     row = {}
     for name, kind in columns.items():
         value = values.get(name)
-        row[BROUGHT + name] = value if value is None or kind not in convert else convert[kind](value)
+        row[_DATA_PREFIX + name] = value if value is None or kind not in convert else convert[kind](value)
     return row
 
 
 def _row(entry: Entry, columns: Mapping[str, str]) -> dict[str, Any]:
     row: dict[str, Any] = {name: getattr(entry, name) for name in ("id", "source", "digest", "error")}
-    row |= _known(entry.columns, columns)
+    row |= _metadata_row(entry.columns, columns)
     if entry.field is None or entry.representation is None or entry.emptied is None or entry.noise is None:
         return row
     scale = max(float(entry.field.abs().max()), 1e-30) if entry.field.numel() else 1.0
@@ -342,8 +344,8 @@ def write_shard(path: Path, table: Any, manifest: Manifest, left: int = 0) -> Pa
     """
     import pyarrow.parquet as pq
 
-    head = {MEAN: _mean_field(table), ORIGIN: manifest.origin}
-    table = table.replace_schema_metadata({**head, HEAD: _head_digest(table.schema, head)})
+    head = {_MEAN_FIELD_KEY: _mean_field(table), _ORIGIN_KEY: manifest.origin}
+    table = table.replace_schema_metadata({**head, _HEAD_DIGEST_KEY: _head_digest(table.schema, head)})
     kinds = {name: "zstd" if name in ("shown", "id", "digest", "error") else "none" for name in table.column_names}
     try:
         with atomic_write(path) as part:
@@ -353,12 +355,12 @@ def write_shard(path: Path, table: Any, manifest: Manifest, left: int = 0) -> Pa
                 compression=kinds,
                 use_dictionary=False,
                 write_statistics=False,
-                row_group_size=ROWS,
+                row_group_size=_ROWS_PER_GROUP,
                 data_page_size=2**26,
                 write_page_checksum=True,
             )
     except OSError as error:
-        if error.errno not in FULL:
+        if error.errno not in _DISK_FULL:
             raise
         needed = table.nbytes / len(table) * left
         raise OSError(
@@ -374,7 +376,7 @@ def _head_digest(schema: Any, head: Mapping[bytes, bytes]) -> bytes:
     columns = [
         (field.name, str(field.type).partition("<")[0]) for field in schema
     ]  # Parquet has other words for what is in lists
-    return digest(columns, head.get(MEAN), head.get(ORIGIN)).encode()
+    return digest(columns, head.get(_MEAN_FIELD_KEY), head.get(_ORIGIN_KEY)).encode()
 
 
 def _mean_field(table: Any) -> bytes:
@@ -385,7 +387,7 @@ def _mean_field(table: Any) -> bytes:
     scales = torch.tensor([scale for scale in table["scale"].to_pylist() if scale is not None])
     fields = field_values(table["field"].drop_null()).view(len(scales), -1)
     total = torch.zeros(fields.shape[1], dtype=torch.float64)
-    for part, scale in zip(torch.split(fields, ROWS), torch.split(scales, ROWS), strict=True):
+    for part, scale in zip(torch.split(fields, _ROWS_PER_GROUP), torch.split(scales, _ROWS_PER_GROUP), strict=True):
         total += (part.double() * scale[:, None]).sum(0)
     return np.array([len(scales), *total.tolist()], np.float32).tobytes()
 
@@ -395,7 +397,7 @@ def mean_field(paths: Sequence[Path], cells: tuple[int, ...]) -> tuple[int, Tens
     heads = []
     for path in paths:
         with _opened(path) as file:
-            heads.append(np.frombuffer(file.schema_arrow.metadata[MEAN], np.float32).astype(np.float64))
+            heads.append(np.frombuffer(file.schema_arrow.metadata[_MEAN_FIELD_KEY], np.float32).astype(np.float64))
     together = torch.from_numpy(np.sum([head for head in heads if len(head)], 0))
     return int(together[0]), (together[1:] / together[0]).float().view(*cells, -1)
 
@@ -409,9 +411,9 @@ def _opened(path: Path, manifest: Manifest | None = None) -> Iterator[Any]:
     try:
         with pq.ParquetFile(path, memory_map=True, page_checksum_verification=True) as file:
             head = file.schema_arrow.metadata or {}
-            if manifest is not None and head.get(ORIGIN) != manifest.origin:
+            if manifest is not None and head.get(_ORIGIN_KEY) != manifest.origin:
                 raise ValueError("it was made by another encoder or method")
-            if head.get(HEAD) != _head_digest(file.schema_arrow, head):
+            if head.get(_HEAD_DIGEST_KEY) != _head_digest(file.schema_arrow, head):
                 raise ValueError("its head is damaged")
             for name, kind in _own_types().items():
                 if (own := file.schema_arrow.field(name).type) != kind:
@@ -443,12 +445,12 @@ def read_shard(
             raise _UnfinishedError(path.parent.parent, f"{path.name} has no column {missing[0]!r}")
         if rows is None:
             return file.read(columns=columns)
-        groups = np.unique(rows // ROWS)
+        groups = np.unique(rows // _ROWS_PER_GROUP)
         table = file.read_row_groups(groups.tolist(), columns=columns)
         if np.array_equal(rows, np.arange(len(table))):
             return table
-        starts = np.searchsorted(groups, rows // ROWS) * ROWS
-        return table.take(starts + rows % ROWS)
+        starts = np.searchsorted(groups, rows // _ROWS_PER_GROUP) * _ROWS_PER_GROUP
+        return table.take(starts + rows % _ROWS_PER_GROUP)
 
 
 def check_vectors(path: Path, table: Any, cells: np.ndarray, dimension: int) -> None:
@@ -463,10 +465,10 @@ def check_vectors(path: Path, table: Any, cells: np.ndarray, dimension: int) -> 
             raise ValueError(f"The shard {path} is damaged: sizes in its column {name!r} do not fit; build the index again.")
 
 
-def read_known(path: Path) -> Any:
-    """Return what a shard knows about its inputs, as :func:`known_table` has it, and their ids."""
+def read_metadata(path: Path) -> Any:
+    """Return what a shard knows about its inputs, as :func:`metadata_table` has it, and their ids."""
     with _opened(path) as file:
-        names = [name for name in file.schema_arrow.names if _is_known(name)]
+        names = [name for name in file.schema_arrow.names if _is_metadata(name)]
         return file.read(columns=["id", *names]).replace_schema_metadata(None)
 
 
@@ -487,15 +489,15 @@ def field_products(flat: Tensor, sizes: Tensor, directions: Tensor) -> Tensor:
     """
     vectors = flat.view(-1, directions.shape[1])
     products = torch.empty(len(vectors))
-    block = torch.empty(min(BLOCK, len(vectors)), vectors.shape[1])
+    block = torch.empty(min(VECTORS_PER_BLOCK, len(vectors)), vectors.shape[1])
     rows = None if len(directions) == 1 else torch.repeat_interleave(torch.arange(len(directions)), sizes)
-    for start in range(0, len(vectors), BLOCK):
-        part = block[: len(vectors) - start].copy_(vectors[start : start + BLOCK])
-        own = products[start : start + BLOCK]
+    for start in range(0, len(vectors), VECTORS_PER_BLOCK):
+        part = block[: len(vectors) - start].copy_(vectors[start : start + VECTORS_PER_BLOCK])
+        own = products[start : start + VECTORS_PER_BLOCK]
         if rows is None:
             torch.mv(part, directions[0], out=own)
         else:
-            torch.sum(part.mul_(directions[rows[start : start + BLOCK]]), 1, out=own)
+            torch.sum(part.mul_(directions[rows[start : start + VECTORS_PER_BLOCK]]), 1, out=own)
     return products
 
 
@@ -532,11 +534,11 @@ def unpack_display(packed: bytes) -> tuple[Display, Tensor | None]:
 
 # --- rows -------------------------------------------------------------------------------------------------------------
 
-SMALL = ("id", "digest", "error", "representation", "shape", "scale", "parts")
+_COLUMNS_IN_MEMORY = ("id", "digest", "error", "representation", "shape", "scale", "parts")
 
 
 @dataclass(frozen=True, eq=False)
-class Rows:
+class StoredRows:
     """The columns of an index that are kept in memory, in the order of the ids."""
 
     ids: list[str]
@@ -550,13 +552,13 @@ class Rows:
     places: np.ndarray  # shard and row of it, [n, 2]
 
     @classmethod
-    def read(cls, files: Sequence[Path], manifest: Manifest) -> Rows:
+    def read(cls, files: Sequence[Path], manifest: Manifest) -> StoredRows:
         """Read all files of an index, but not the fields in them."""
         import pyarrow as pa
 
-        names = {name: BROUGHT + name for name in manifest.columns}
+        names = {name: _DATA_PREFIX + name for name in manifest.columns}
         with ThreadPoolExecutor(2) as pool:
-            stored = [*SMALL, *names.values()]
+            stored = [*_COLUMNS_IN_MEMORY, *names.values()]
             tables = list(pool.map(lambda path: read_shard(path, stored, None, manifest), files))
         if not tables:
             return cls([], [], {}, {}, torch.empty(0, 0), [], np.empty(0, bool), np.empty(0), np.empty((0, 2), int))

@@ -23,7 +23,7 @@ class _PaddedShortcut(nn.Module):
         return functional.pad(x[:, :, :: self.stride, :: self.stride], (0, 0, 0, 0, self.before, self.after))
 
     def extra_repr(self) -> str:
-        """Its settings."""
+        """Return the padding and the stride."""
         return f"before={self.before}, after={self.after}, stride={self.stride}"
 
 
