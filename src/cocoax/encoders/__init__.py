@@ -11,7 +11,7 @@ if TYPE_CHECKING:  # torch is imported when one of these is first used: the list
     from cocoax.encoders.encoder import Encoder
     from cocoax.encoders.tabular import TabularEncoder
     from cocoax.encoders.text import TextEncoder
-    from cocoax.encoders.wrap import wrap
+    from cocoax.encoders.wrapper import wrap
     from cocoax.inputs import Explicand, ImagePreprocess
 
 __all__ = [
@@ -32,7 +32,7 @@ _HOMES = {
     "ImagePreprocess": "cocoax.inputs",
     "TabularEncoder": "cocoax.encoders.tabular",
     "TextEncoder": "cocoax.encoders.text",
-    "wrap": "cocoax.encoders.wrap",
+    "wrap": "cocoax.encoders.wrapper",
 }
 
 if not TYPE_CHECKING:
