@@ -21,10 +21,10 @@ MAX_WHEEL = 4 * 10**6  # bytes
 LIBRARY = """
 import numpy as np, torch, cocoax
 embed = lambda texts: np.array([[1.0 + text.count(letter) for letter in "abcdefgh"] for text in texts])
-match = cocoax.explain_match(cocoax.wrap(embed, inputs="texts"), "a bad cab", "a faded badge", rather_than=["high edge"])
+match = cocoax.explain_match(cocoax.wrap(embed, takes="texts"), "a bad cab", "a faded badge", rather_than=["high edge"])
 print(match.summary)
 encoder = cocoax.Encoder(torch.nn.Sequential(torch.nn.Conv2d(3, 4, 8, 8), torch.nn.AdaptiveAvgPool2d(1), torch.nn.Flatten()))
-print(cocoax.Rise(samples=40).explain(encoder, torch.rand(3, 32, 32)).values.shape)
+print(cocoax.Rise(samples=40).explain(encoder, torch.rand(3, 32, 32), cocoax.representation_similarity()).values.shape)
 """
 STARTER = """
 import cocoax

@@ -1,10 +1,12 @@
 """Cocoax: what in an input makes its representation similar to these things, rather than to those?
 
-    encoder = cocoax.load("starter")
-    corpus, foil = encoder.reference(images), encoder.text.reference(["a cup of coffee"])
-    target = cocoax.contrastive_corpus_similarity(corpus, foil)
-    run = cocoax.Rise(samples=1000).run(encoder, image)
-    run.explain(target).plot()
+    >>> import cocoax
+    >>> encoder = cocoax.load("minilm")
+    >>> music, traffic = encoder.reference(["music"]), encoder.reference(["traffic"])
+    >>> target = cocoax.contrastive_corpus_similarity(music, traffic)
+    >>> run = cocoax.Rise(samples=100).run(encoder, "The violinist parked her car.")
+    >>> [word for word, effect in run.explain(target).top(1)]
+    ['violinist']
 
 The words are those of the paper "Contrastive Corpus Attribution for Explaining Representations" (ICLR 2023): an encoder
 f, a similarity s, a corpus C and a foil F, a target γ, an attribution method φ and an explicand.

@@ -388,5 +388,13 @@ def corpus_similarity(corpus: Reference, similarity: str | Similarity = "cosine"
 
 
 def contrastive_corpus_similarity(corpus: Reference, foil: Reference, similarity: str | Similarity = "cosine") -> Target:
-    """Return the mean similarity to the corpus minus that to the foil: the target of COCOA."""
+    """Return the mean similarity to the corpus minus that to the foil: the target of COCOA.
+
+    Example:
+        >>> encoder = cocoax.load("minilm")
+        >>> music, sport = encoder.reference(["a sonata"], name="music"), encoder.reference(["a goal"], name="sport")
+        >>> target = cocoax.contrastive_corpus_similarity(music, sport)
+        >>> target.score(encoder.represent(["a violin", "a striker"])) > 0
+        tensor([ True, False])
+    """
     return similarity_to(corpus, similarity) - similarity_to(foil, similarity)

@@ -41,6 +41,13 @@ def wrap(model: Any, processor: Any = None, **options: Any) -> Encoder:
             takes is told by its type hint, or by ``takes="texts"``, ``"pictures"`` or ``"pairs"`` (of query and document: a
             reranker). ``late_interaction=True``: it gives one vector for each token or patch, an array ``[tokens, d]``.
 
+    Example:
+        >>> def embed(texts: list[str]) -> np.ndarray:  # or the client of an API
+        ...     return np.array([[1.0 + text.count(letter) for letter in "abcde"] for text in texts])
+        >>> encoder = cocoax.wrap(embed, name="letters")
+        >>> encoder.represent(["a bad cab", "a deed"]).shape
+        torch.Size([2, 5])
+
     """
     model = _bare(model)
     _check_precision(model)

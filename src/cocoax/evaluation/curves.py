@@ -169,6 +169,13 @@ def insertion(
         batch_size: inputs encoded at a time; automatic if not given.
         progress: show a progress bar (``None``: when it takes long).
 
+    Example:
+        >>> encoder, text = cocoax.load("minilm"), "The violinist missed the goal."
+        >>> target = cocoax.similarity_to(encoder.reference(["music"]))
+        >>> result = cocoax.KernelShap(samples=30).explain(encoder, text, target)
+        >>> cocoax.insertion(encoder, text, result, target).auc > cocoax.insertion(encoder, text, -result.values, target).auc
+        True
+
     """
     options: dict[str, Any] = {"kinds": ("insertion",), "batch_size": batch_size, "progress": progress}
     return curves(encoder, explicand, [attribution], measures, steps, baseline, **options)[0]["insertion"]

@@ -696,6 +696,12 @@ def discover(
         explainer: what makes fields and maps, by default ``Rise(samples=200)``; an index has fields.
         seed: of all that is random.
 
+    Example:
+        >>> inputs = ["a sonata", "a violin", "a choir", "a goal", "a referee", "a striker"]
+        >>> found = cocoax.discover(cocoax.load("minilm"), inputs, corpora=2)
+        >>> sorted(sorted(inputs[member] for member in corpus.members) for corpus in found)
+        [['a choir', 'a sonata', 'a violin'], ['a goal', 'a referee', 'a striker']]
+
     """
     check_count("corpora", corpora, 2, 10_000)
     check_seed(seed)

@@ -30,6 +30,12 @@ def interactions(
         similarity: cosine or dot.
         grid: cells of a picture, a number or (rows, columns); by default those of the run's masks.
 
+    Example:
+        >>> encoder, method = cocoax.load("minilm"), cocoax.Rise(samples=60)
+        >>> query, document = (method.run(encoder, text) for text in ("The violinist left", "She played a sonata"))
+        >>> cocoax.interactions(query, document).top(1)[0][:2]
+        ('violinist', 'sonata')
+
     """
     linear = get_similarity(similarity)
     if not isinstance(linear, LinearSimilarity):

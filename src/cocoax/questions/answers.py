@@ -305,6 +305,13 @@ def ask(
     samples than asked for as a whole if ``at_least``. ``features`` are what is removed as one part, see
     :meth:`cocoax.Encoder.explicand`. Where the encoder does not separate the pictures of the two sides, or
     does not know a word of a caption, a caution says so.
+
+    Example:
+        >>> from cocoax.data import photo
+        >>> method = cocoax.Rise(samples=40)
+        >>> [answer] = cocoax.ask(cocoax.load("starter"), photo("cat"), "a cat rather than a dog", method=method)
+        >>> round(answer.score, 2)
+        0.57
     """
     check_encoder(encoder)
     if isinstance(questions, Question | Reference | Target | str):

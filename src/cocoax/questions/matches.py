@@ -144,6 +144,13 @@ def explain_match(
         max_tokens: where the search cut texts off, in tokens of the encoder; there are no windows then.
         progress: show a progress bar (``None``: when it takes long).
 
+    Example:
+        >>> encoder = cocoax.load("minilm")
+        >>> found, other = "Patch the inner tube of your bike.", "Repair a leaking tap."
+        >>> match = cocoax.explain_match(encoder, "repair a flat tyre", found, rather_than=[other])
+        >>> [word for word, effect in match.query.top(1)], [word for word, effect in match.document.top(2)]
+        (['tyre'], ['Patch', 'bike'])
+
     """
     check_encoder(encoder)
     inputs = [read_hit(document).content, *(hit.content for hit in _as_hits(rather_than))]
@@ -190,6 +197,11 @@ def explain_hits(
         text: the key or column of a hit that holds its text; found by its name if not given.
         texts: what the numbers of FAISS are numbers of; hits are then the two arrays that it returns.
         progress: show a progress bar (``None``: when it takes long).
+
+    Example:
+        >>> hits = cocoax.explain_hits(cocoax.load("minilm"), "drop duplicate rows", ["Return unique rows.", "Sort rows."])
+        >>> [word for word, effect in hits[0].query.top(1)]
+        ['duplicate']
 
     """
     if method is not None:
