@@ -1,6 +1,7 @@
 """Evidence for docs/how-to/retrieval.md: a server with troubles, planted sentences, and docstrings against long runs.
 
     python -m benchmarks.retrieval server
+    python -m benchmarks.retrieval kill
     python -m benchmarks.retrieval planted --documents 100 --out planted.json
     python -m benchmarks.retrieval docstrings --queries 50 --out docstrings.json
 
@@ -15,6 +16,8 @@ import inspect
 import json
 import os
 import re
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -30,7 +33,6 @@ from scipy.stats import binomtest
 import cocoax
 from cocoax.encoders import embedding_servers
 from cocoax.inputs.text import sentences, words
-from cocoax.questions.match_results import Match
 from cocoax.questions.matches import explain_text
 
 # --- a server of the OpenAI protocol ----------------------------------------------------------------------------------------
@@ -107,7 +109,7 @@ PAIRS = [
 
 
 def server_evidence() -> None:
-    """Explain five matches through the server: counts, numbers against the wrapped model, kill and resume, repeat."""
+    """Explain five matches through the server: counts, numbers against the wrapped model, repeat."""
     model = cocoax.load("minilm")
     embedding_servers._WAITS = (0.05, 0.1, 0.2, 0.4)  # so that troubles do not take seconds
 
@@ -128,24 +130,52 @@ def server_evidence() -> None:
         for pair in PAIRS:
             cocoax.explain_match(again, *pair)
         print(f"repeated by a new encoder: {len(server.texts) - sent} texts")
-        asks = embedding_servers._server_embedding(server.url, "minilm")
-        stopped = cocoax.wrap(asks, takes="texts", name="stopped", batch_size=8, max_calls=60)
+
+
+_KILLED = """
+import sys, cocoax
+from benchmarks import retrieval
+from cocoax.encoders import embedding_servers
+embedding_servers._WAITS = (0.05, 0.1, 0.2, 0.4)
+encoder = cocoax.load(sys.argv[1], model="minilm", batch_size=4, parallel=2, max_calls=int(sys.argv[2]))
+match = cocoax.explain_match(encoder, *retrieval.PAIRS[0], method=cocoax.Rise(samples=int(sys.argv[3])))
+print(encoder.module.calls.sent, match.similarity, *match.document.relative.tolist())
+"""
+
+
+def kill_evidence(kills: int, samples: int = 200, budget: int = 250) -> None:
+    """Kill a process in the middle of a paid explanation, several times, and start it again until it answers."""
+    model = cocoax.load("minilm")
+
+    def output() -> list[str]:
+        return subprocess.run(call, env=quiet, stdout=subprocess.PIPE, check=True, text=True).stdout.split()
+
+    with served(model) as server:
+        call = [sys.executable, "-c", _KILLED, server.url, str(budget), str(samples)]
+        quiet = {**os.environ, "COCOAX_PROGRESS": "0"}
+        for number in range(kills):
+            before = len(server.texts)
+            process = subprocess.Popen(call, env=quiet, stdout=subprocess.PIPE)
+            while len(server.texts) < before + 25 and process.poll() is None:
+                time.sleep(0.01)
+            process.kill()
+            process.communicate()
+            time.sleep(1)  # requests under way
+            print(f"kill -9 number {number + 1}: {len(server.texts) - before} texts answered, {process.returncode=}")
         before = len(server.texts)
-        try:
-            cocoax.explain_match(stopped, *PAIRS[0])
-        except Exception as error:
-            print(f"ended by its budget: {error}")
-        middle = len(server.texts)
-        resumed = cocoax.explain_match(cocoax.wrap(asks, takes="texts", name="stopped"), *PAIRS[0])
-        total = len(server.texts) - before
+        done = output()
+        total, distinct = len(server.texts), len(set(server.texts))
         print(
-            f"stopped after {middle - before} texts, gone on with {total - middle + before}; {matches[0].similarity:.6f} and "
-            f"{resumed.similarity:.6f}; in one go {2 + 1 + len(set(_texts_of(plain[0])))} at most"
+            f"the last start: {total - before} texts; in all {total}, {distinct} distinct: {total - distinct} answers were "
+            f"on their way when the process was killed (at most {kills} x 2 requests x 4 texts); {server.troubles} troubles"
         )
-
-
-def _texts_of(match: Match) -> list[str]:
-    return [*(match.query.names or ()), *(match.document.names or ())]
+        again = output()
+        print(f"once more: {len(server.texts) - total} texts, the same numbers: {again[1:] == done[1:]}")
+        with fresh_cache():
+            quiet["COCOAX_CACHE"] = os.environ["COCOAX_CACHE"]
+            plain = output()
+        far = max(abs(float(a) - float(b)) for a, b in zip(plain[1:], done[1:], strict=True))
+        print(f"never killed: {plain[0]} texts; largest difference of a value {far:.1e}")
 
 
 # --- planted sentences ------------------------------------------------------------------------------------------------------
@@ -498,7 +528,7 @@ def docstring_evidence(queries: int, references: int, out: Path) -> None:
 def main() -> None:
     """Run one of the parts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("server", "planted", "agreement", "docstrings"))
+    parser.add_argument("part", choices=("server", "kill", "planted", "agreement", "docstrings"))
     parser.add_argument("--documents", type=int, default=100)
     parser.add_argument("--full", type=int, default=100, help="planted documents that all settings see")
     parser.add_argument("--samples", type=int, default=500, help="of the long runs of agreement")
@@ -511,6 +541,8 @@ def main() -> None:
         os.environ["COCOAX_CACHE"] = folder
         if arguments.part == "server":
             server_evidence()
+        elif arguments.part == "kill":
+            kill_evidence(5)
         elif arguments.part == "planted":
             planted_evidence(arguments.documents, arguments.full, arguments.out)
         elif arguments.part == "agreement":

@@ -224,6 +224,40 @@ def test_budget__every_run_gets_its_share(most: int) -> None:
         assert isinstance(found[0].similarity, float)
 
 
+class TokenEmbedder(Embedder):
+    """One vector for each word."""
+
+    def __call__(self, texts: list[str]) -> Any:
+        self.texts += texts
+        return [np.stack([self.vector(word) for word in text.split()]) for text in texts]
+
+
+@pytest.mark.filterwarnings("ignore::cocoax.cautions.Caution")
+@pytest.mark.parametrize("most", range(10, 38, 3))
+@pytest.mark.parametrize(
+    ("kind", "query", "options"),
+    [
+        (Embedder, QUERY, {}),
+        (Embedder, " ".join(FACTS[::-1]), {}),
+        (Embedder, QUERY, {"features": "words", "method": cocoax.KernelShap(samples=100)}),
+        (TokenEmbedder, QUERY, {}),
+    ],
+    ids=["two levels", "a long query", "KernelShap", "late interaction"],
+)
+def test_budget__an_answer_or_nothing_is_sent(kind: type[Embedder], query: str, options: Any, most: int) -> None:
+    embed = kind()
+    late = {"late_interaction": True} if kind is TokenEmbedder else {}
+    encoder = cocoax.wrap(embed, takes="texts", max_calls=most, **late)
+    said = ""
+    try:
+        assert cocoax.explain_match(encoder, query, LONG, **options).document.standard_error is not None
+    except BudgetError as error:
+        said = str(error)
+    assert embed.sent <= most
+    assert (embed.texts == []) == ("Nothing was sent" in said) == (said != "")
+    assert most < 30 or not said
+
+
 def test_budget__too_small_for_an_answer_sends_nothing() -> None:
     embed = Embedder()
     with pytest.raises(BudgetError, match="Nothing was sent"):

@@ -99,6 +99,16 @@ def test_sampled__intervals_hold_the_exact_values() -> None:
     assert np.mean(np.abs(mean) > 3 * spread + 1e-3) < 0.05
 
 
+def test_fillers__of_both_sides_share_nothing() -> None:
+    def shared(pairs: list[tuple[str, str]]) -> list[float]:
+        return [float(len(set(query) & set(document))) for query, document in pairs]
+
+    encoder = cocoax.wrap(shared, takes="pairs")
+    match = cocoax.explain_match(encoder, "rows", "tables", method=cocoax.Rise(samples=64))
+    assert match.document.baseline_score == 0
+    assert float(match.interactions.values) == shared([("rows", "tables")])[0]
+
+
 def test_rather_than__why_a_above_b() -> None:
     match = cocoax.explain_match(
         cocoax.wrap(Score(), takes="pairs"), QUERY, DOCUMENT, OTHER, method=cocoax.Rise(samples=1024)

@@ -13,6 +13,7 @@ import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -124,19 +125,25 @@ class FunctionCalls:
         allowed = int(min(len(missing), self.left))
         arrays: dict[str, np.ndarray] = {}
         batches = [missing[start : min(start + self._batch_size, allowed)] for start in range(0, allowed, self._batch_size)]
+        lock = Lock()
+
+        def kept(batch: list[str]) -> dict[str, np.ndarray]:
+            """Send a batch and keep its arrays as they arrive: a killed process loses no more than calls under way."""
+            rows = dict(zip(batch, self._one_call([items[key] for key in batch]), strict=True))
+            with lock:
+                self._cache.add(rows)
+                self.sent += len(batch)
+            return rows
+
         with ThreadPoolExecutor(self._parallel) as pool:
-            jobs = [pool.submit(self._one_call, [items[key] for key in batch]) for batch in batches]
+            jobs = [pool.submit(kept, batch) for batch in batches]
             failed: BaseException | None = None
-            for batch, job in zip(batches, jobs, strict=True):
+            for job in jobs:
                 try:
-                    rows = dict(zip(batch, job.result(), strict=True))
+                    arrays |= job.result()
                 except BaseException as error:  # calls under way are paid for: their arrays are kept too
                     pool.shutdown(wait=False, cancel_futures=True)
                     failed = error if failed is None else failed
-                    continue
-                self._cache.add(rows)
-                self.sent += len(batch)
-                arrays |= rows
             if failed is not None:
                 raise failed
         if allowed < len(missing):

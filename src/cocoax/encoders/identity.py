@@ -135,11 +135,15 @@ class Probe:
 
     If the module does not take the probe of the kind (a network without preprocessing that takes pictures of one size), noise
     of the shape of the first prepared input is used.
+
+    Args:
+        skipped: whether it is never encoded, since a call of the model may cost money.
+
     """
 
-    def __init__(self) -> None:
+    def __init__(self, skipped: bool = False) -> None:
         self._example: tuple[int, ...] | None = None
-        self._fails = False
+        self._fails = skipped
         self._last: Tensor | None = None
 
     def note(self, prepared: Tensor) -> None:

@@ -19,7 +19,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from cocoax.encoders.encoder import Encoder
-from cocoax.encoders.function_calls import EmbeddingError, FunctionCalls, FunctionModule, check_finite
+from cocoax.encoders.function_calls import EmbeddingError, FunctionCalls, FunctionModule, check_finite, function_module
 from cocoax.encoders.identity import Probe, WeightsDigest
 from cocoax.encoders.text import TextEncoder
 from cocoax.encoders.text_functions import (
@@ -149,7 +149,8 @@ def around(encoder: Encoder, module: nn.Module) -> Encoder:
     other = copy.copy(encoder)
     recognisable = encoder.recognisable
     other.module, other._text, other._image_tower = module, None, None
-    other._weights, other._probe, other._identity = WeightsDigest(module, encoder.name), Probe(), None
+    other._weights, other._identity = WeightsDigest(module, encoder.name), None
+    other._probe = Probe(skipped=function_module(module) is not None)
     other._weights.recognisable = recognisable
     other._submodule, other._checked, other._copies = None, 0, None
     return other

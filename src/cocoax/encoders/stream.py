@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from cocoax.encoders.function_calls import BudgetError, EmbeddingError, NotKnownError
 from cocoax.inputs.base import naming_input
 from cocoax.inputs.open import each_input
 from cocoax.progress import bar
@@ -174,10 +175,12 @@ def _encode_chunk(
     for indices, prepared in prepared_batches(encoder, readable(), batch_size):
         try:
             output = encoder.encode(prepared)
+        except (BudgetError, NotKnownError):  # no input is to blame
+            raise
         except (ValueError, TypeError, RuntimeError) as error:
             if failed is None or len(prepared) == 1:
                 which = f"Input {indices[0]}" if len(indices) == 1 else f"Inputs {min(indices)} to {max(indices)}"
-                kind = next(kind for kind in (ValueError, TypeError, RuntimeError) if isinstance(error, kind))
+                kind = next(own for own in (EmbeddingError, ValueError, TypeError, RuntimeError) if isinstance(error, own))
                 fail(indices[0], kind(f"{which}: {error}"), error)
             else:  # one of them is to blame: find it
                 for item in zip(indices, prepared, strict=True):
