@@ -10,12 +10,17 @@ from typing import Any
 
 import numpy as np
 import pytest
+import torch
 from PIL import Image
 
 import cocoax
+from cocoax.app.service import EncoderService
+from cocoax.app.sessions import Session
 from cocoax.masking.baseline_presets import DEFAULT_PRESET, PRESETS
 from cocoax.methods.rise import relative_error
-from cocoax.questions.answers import MAX_COPIES, MIN_COPIES, TOLERANCE, asking_method
+from cocoax.questions.answers import MAX_COPIES, MIN_COPIES, TOLERANCE
+from cocoax.survey import build
+from cocoax.survey.builder import _with_own_seed
 from tests.cli.support import interrupt_after, invoke, picture, rows_of, run_main
 from tests.conftest import SmallNet
 
@@ -118,9 +123,42 @@ def test_ask__many_foils(towers: cocoax.Encoder, image: str, tmp_path: Path) -> 
     assert "a rocket rather than a cat / a dog" in result.output.splitlines()
 
 
+def test_ask__library_command_page_and_index_agree(towers: cocoax.Encoder, tmp_path: Path) -> None:
+    """The same view, features, baseline, samples and seed; an index up to the half precision of its fields."""
+    (tmp_path / "photos").mkdir()
+    photo = tmp_path / "photos" / "a.png"
+    picture(4, 40).crop((0, 0, 40, 30)).save(photo)
+    encoder, question = cocoax.load("starter"), cocoax.Question("a cat", "a dog")
+    index = build(encoder, tmp_path / "photos", tmp_path / "index", cocoax.Rise(samples=60))
+    method: Any = _with_own_seed(cocoax.Rise(samples=60), index.ids[0])
+    (answer,) = cocoax.ask(encoder, photo, question, method)
+    expected = answer.attribution
+
+    sides = ("--like", "a cat", "--unlike", "a dog", "--samples", "60", "--seed", str(method.seed))
+    ask(str(photo), *sides, out=tmp_path / "out")
+    (told,) = json.loads((tmp_path / "out" / "answers.json").read_text())["answers"]
+    command = cocoax.Attribution.load(tmp_path / "out" / told["map"])
+    service, session = EncoderService(encoder, method), Session()
+    service.choose(session, Image.open(photo), ("a cat", "a dog"))
+    list(service.sample(session))
+    assert session.answers[0] is not None
+    for found in (command, session.answers[0].attribution):
+        torch.testing.assert_close(found.relative, expected.relative, rtol=1e-5, atol=1e-7)
+        assert (found.score, found.baseline_score) == pytest.approx((expected.score, expected.baseline_score), abs=1e-6)
+        assert torch.equal(found.feature_ids, expected.feature_ids)  # type: ignore[arg-type]
+
+    index.encoder = encoder
+    own = index.ask(question).highest[0].attribution
+    half = 2**-11 * float(index.field(0).values.abs().max() * question.target(encoder).direction().abs().sum())
+    torch.testing.assert_close(own.relative, expected.relative, rtol=0, atol=half)
+    assert (own.score, own.baseline_score) == pytest.approx((expected.score, expected.baseline_score), abs=1e-5)
+    assert torch.equal(own.feature_ids, expected.feature_ids)  # type: ignore[arg-type]
+
+
 def test_ask__stops_by_itself_when_the_answer_is_known(towers: cocoax.Encoder, image: str, tmp_path: Path) -> None:
     result = invoke("ask", image, "--like", "a cat", "--unlike", "a dog", "--out", str(tmp_path / "out"))
-    (answer,) = cocoax.ask(towers, image, cocoax.Question("a cat", "a dog"), asking_method(), at_least=True)
+    (answer,) = cocoax.ask(towers.whole(), image, cocoax.Question("a cat", "a dog"))
+    assert answer.attribution.metadata["samples"] == int(re.findall(r"(\d+) samples", result.output)[0])
     assert MIN_COPIES <= answer.attribution.metadata["samples"] < MAX_COPIES
     assert relative_error(answer.attribution) <= TOLERANCE
     stopped = re.search(r"(\d+) samples: relative error 0\.\d+ after \1 samples, ", result.output)  # it sees the whole photo

@@ -300,9 +300,10 @@ def ask(
 
     A question may also be a target, a reference to be like, or a text that :meth:`Question.parse` reads.
 
-    ``about`` is a run, which answers without the encoder seeing the picture again, or a picture, which ``method`` (Rise by
-    default) explains; runs of removal-based methods are kept and found again (``cocoax.methods.run_cache``), those with more
-    samples than asked for as a whole if ``at_least``. ``features`` are what is removed as one part, see
+    ``about`` is a run, which answers without the encoder seeing the picture again, or a picture, which ``method`` explains:
+    by default :func:`asking_method`, as in ``cocoax ask`` and on the page. Runs of removal-based methods are kept and found
+    again (``cocoax.methods.run_cache``), those with more samples than asked for as a whole if ``at_least`` or without a
+    method. ``features`` are what is removed as one part, see
     :meth:`cocoax.Encoder.explicand`. Where the encoder does not separate the pictures of the two sides, or
     does not know a word of a caption, a caution says so.
 
@@ -324,7 +325,8 @@ def ask(
     asked = [_Asked(question, *question.parts(encoder), _unknown_words(question, encoder)) for question in several]
     letters = random_letters(encoder) if any(question.like.captions for question in several) else None
     targets = [each.target for each in asked]
-    method = Rise() if method is None else method
+    at_least = at_least or method is None
+    method = asking_method() if method is None else method
     if not isinstance(about, Run) and isinstance(method, RemovalMethod):
         about = cached_run(encoder, about, method, targets, at_least=at_least, features=features, progress=progress)
     attributions: list[Attribution]
