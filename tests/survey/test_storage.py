@@ -21,6 +21,7 @@ from cocoax.survey.storage import (
     IndexRecipe,
     Manifest,
     StoredRows,
+    _unpack_display,
     field_values,
     index_folder,
     mean_field,
@@ -28,7 +29,6 @@ from cocoax.survey.storage import (
     read_shard,
     shard_files,
     table_of,
-    unpack_display,
     write_shard,
 )
 from tests.survey import photos
@@ -162,7 +162,7 @@ def test_check_origin__a_shard_of_another_run(index: Index, tmp_path: Path) -> N
 
 def test_unpack_display__the_picture(index: Index) -> None:
     table = read_shard(shard_files(index.folder)[0], ["shown"])
-    display, _ = unpack_display(table["shown"][0].as_py())
+    display, _ = _unpack_display(table["shown"][0].as_py())
     assert display.picture is not None  # type: ignore[attr-defined]
     assert np.array_equal(display.picture.numpy(), photos.pixels("dawn", 0))  # type: ignore[attr-defined]
 

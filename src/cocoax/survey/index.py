@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections import deque
-from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from collections.abc import Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -26,18 +24,14 @@ from cocoax.references import Reference
 from cocoax.results.attribution import Attribution
 from cocoax.similarity import Dot, LinearSimilarity, get_similarity
 from cocoax.spaces import same_space
-from cocoax.store import corrupt_file_errors
 from cocoax.survey.storage import (
     VECTORS_PER_BLOCK,
     Manifest,
     StoredRows,
-    check_vectors,
     field_products,
     field_values,
     mean_field,
-    read_shard,
     shard_files,
-    unpack_display,
 )
 from cocoax.targets import Target
 
@@ -69,8 +63,7 @@ class Index:
     def __init__(self, folder: Path, manifest: Manifest) -> None:
         self.folder = folder
         self.manifest = manifest
-        self._files = shard_files(folder)
-        self._rows = rows = StoredRows.read(self._files, manifest)
+        self._rows = rows = StoredRows.read(shard_files(folder), manifest)
         self.ids, self.digests, self.failed = rows.ids, rows.digests, rows.failed
         self.columns: Mapping[str, np.ndarray] = rows.columns
         self.representations = rows.representations
@@ -169,63 +162,23 @@ class Index:
             name = _words(where) if isinstance(where, Mapping) else f"{len(rows)} rows"
         return Reference.from_representations(self.representations[rows], name=name, space=self.manifest.space)
 
-    def read(self, rows: Sequence[int] | np.ndarray, columns: Sequence[str]) -> Iterator[tuple[np.ndarray, Any]]:
-        """Yield columns of some rows, shard by shard: places among ``rows``, and an Arrow table of those."""
-        numbers = np.asarray(rows, int)
-        places = self._rows.places[numbers]
-        shards = np.unique(places[:, 0])
-
-        def read_one(shard: int) -> tuple[np.ndarray, Any]:
-            own = np.flatnonzero(places[:, 0] == shard)
-            own = own[np.argsort(places[own, 1], kind="stable")]
-            table = read_shard(self._files[shard], columns, places[own, 1])
-            cells = np.array([math.prod(self._rows.shapes[row]) for row in numbers[own]], int)
-            check_vectors(self._files[shard], table, cells, self.representations.shape[1])
-            return own, table
-
-        with ThreadPoolExecutor(2) as pool:  # the next file is read while this one is worked on
-            waiting: deque[Future[tuple[np.ndarray, Any]]] = deque()
-            for shard in shards.tolist():
-                waiting.append(pool.submit(read_one, shard))
-                if len(waiting) > 2:
-                    yield waiting.popleft().result()
-            while waiting:
-                yield waiting.popleft().result()
-
-    def _stored(self, rows: Sequence[int] | np.ndarray, name: str) -> list[Any]:
-        """Return the values of one column of the shards for some rows."""
-        found: list[Any] = [None] * len(rows)
-        for places, table in self.read(rows, [name]):
-            for place, value in zip(places, table[name].to_pylist(), strict=True):
-                found[place] = value
-        return found
-
     def displays(self, rows: Sequence[int]) -> list[Display | None]:
         """Return how rows are shown, small."""
-        return [display for display, _ in self._shown(rows)]
-
-    def _shown(self, rows: Sequence[int] | np.ndarray) -> list[tuple[Display | None, Tensor | None]]:
-        """Return the displays of rows, and the label maps of rows that are divided into parts."""
-        shown: list[tuple[Display | None, Tensor | None]] = []
-        with corrupt_file_errors(self.folder / "shards"):
-            for row, packed in zip(rows, self._stored(rows, "shown"), strict=True):
-                display, labels = (None, None) if packed is None else unpack_display(packed)
-                if display is not None:
-                    display.check_names(self._rows.shapes[row])
-                if labels is not None and not -1 <= int(labels.min()) <= int(labels.max()) < self._rows.shapes[row][0]:
-                    raise ValueError(f"the label map of {self.ids[row]!r} names parts that its field does not have")
-                shown.append((display, labels))
-        return shown
+        return [display for display, _ in self._rows.shown(rows)]
 
     def sources(self, rows: Sequence[int] | np.ndarray) -> list[str]:
         """Return where the inputs of rows lie: the paths of files, or the numbers of rows of a table."""
-        return self._stored(rows, "source")
+        return self._rows.column(rows, "source")
+
+    def field_vectors(self, rows: np.ndarray) -> list[Tensor]:
+        """Return the vectors of the fields of some rows, ``[*cells, d]`` each, in single precision."""
+        return self._rows.field_vectors(rows)
 
     def field(self, row: int) -> Field:
         """Return the field of one row, which answers targets as those of runs do; without standard errors."""
         (row,) = self.select([row]).tolist()
-        (values,), (emptied,) = self.field_vectors(np.array([row])), self._stored([row], "emptied")
-        ((display, labels),) = self._shown([row])
+        (values,), (emptied,) = self._rows.field_vectors(np.array([row])), self._rows.column([row], "emptied")
+        ((display, labels),) = self._rows.shown([row])
         own = self.representations[row]
         anchors = self.similarity.features(torch.stack([own, torch.tensor(emptied)]).double()).float()
         shown = _nothing(values[..., 0]) if display is None else display
@@ -235,17 +188,6 @@ class Index:
     def _origin(self) -> Origin:
         manifest = self.manifest
         return Origin(manifest.recipe["method"], manifest.encoder, manifest.space, 0, "", manifest.rounding)
-
-    def field_vectors(self, rows: np.ndarray) -> list[Tensor]:
-        """Return the vectors of the fields of some rows, ``[*cells, d]`` each, in single precision."""
-        vectors: list[Tensor] = [torch.empty(0)] * len(rows)
-        dimension = self.representations.shape[1]
-        for places, table in self.read(rows, ["field"]):
-            shapes = [self._rows.shapes[row] for row in rows[places]]
-            parts = torch.split(field_values(table["field"]), [math.prod(shape) * dimension for shape in shapes])
-            for place, shape, part in zip(places, shapes, parts, strict=True):
-                vectors[place] = part.float().view(*shape, dimension) * float(self._rows.scales[rows[place]])
-        return vectors
 
     # --- asking -------------------------------------------------------------------------------------------------------
 
@@ -311,7 +253,7 @@ class Index:
         values = self.values(target, rows)
         if not self._rows.parts.any():
             return values
-        shown = (labels for _, labels in self._shown(rows))
+        shown = (labels for _, labels in self._rows.shown(rows))
         return [
             adaptive_avg_pool2d(_at_places(own, labels)[None], _RASTER)[0] for own, labels in zip(values, shown, strict=True)
         ]
@@ -323,7 +265,7 @@ class Index:
         sizes = np.array([math.prod(self._rows.shapes[row]) for row in rows])
         products = torch.empty(int(sizes.sum()))
         ends = np.concatenate([[0], np.cumsum(sizes)])
-        for places, table in self.read(rows, ["field"]):
+        for places, table in self._rows.tables(rows, ["field"]):
             own = directions if len(directions) == 1 else directions[places]
             parts = field_products(field_values(table["field"]), torch.from_numpy(sizes[places]), own)
             parts *= torch.from_numpy(np.repeat(self._rows.scales[rows[places]], sizes[places]))
@@ -361,7 +303,7 @@ class Index:
     @cached_property
     def _mean_field(self) -> Tensor | None:
         assert self.cells is not None
-        count, mean = mean_field(self._files, self.cells)
+        count, mean = mean_field(self._rows.files, self.cells)
         return mean if count == len(self) else None  # a build that was killed may leave some twice
 
     def directions(self, target: Target, rows: np.ndarray) -> Tensor:
@@ -388,9 +330,9 @@ class Index:
             return []
         chosen = self.select(rows)
         directions = self.directions(target, chosen).expand(len(chosen), -1)
-        stored = (self._stored(chosen, name) for name in ("emptied", "noise"))
+        stored = (self._rows.column(chosen, name) for name in ("emptied", "noise"))
         answers = []
-        values, shown = self.values(target, chosen), self._shown(chosen)
+        values, shown = self.values(target, chosen), self._rows.shown(chosen)
         for row, parts, (display, labels), direction, emptied, noise in zip(
             chosen, values, shown, directions, *stored, strict=True
         ):

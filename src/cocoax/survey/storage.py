@@ -8,8 +8,10 @@ from __future__ import annotations
 import errno
 import io
 import json
+import math
+from collections import deque
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -453,7 +455,7 @@ def read_shard(
         return table.take(starts + rows % _ROWS_PER_GROUP)
 
 
-def check_vectors(path: Path, table: Any, cells: np.ndarray, dimension: int) -> None:
+def _check_vectors(path: Path, table: Any, cells: np.ndarray, dimension: int) -> None:
     """Raise unless vectors in rows of a shard have the sizes that ``cells`` in each row and the dimension ask for."""
     import pyarrow.compute as pc
 
@@ -521,7 +523,7 @@ def _pack_display(display: Display, labels: Tensor | None = None) -> bytes:
     return file.getvalue()
 
 
-def unpack_display(packed: bytes) -> tuple[Display, Tensor | None]:
+def _unpack_display(packed: bytes) -> tuple[Display, Tensor | None]:
     """Return the display and the label map that :func:`_pack_display` was given."""
     from safetensors.torch import load
 
@@ -539,8 +541,9 @@ _COLUMNS_IN_MEMORY = ("id", "digest", "error", "representation", "shape", "scale
 
 @dataclass(frozen=True, eq=False)
 class StoredRows:
-    """The columns of an index that are kept in memory, in the order of the ids."""
+    """The rows of an index, in the order of the ids: small columns in memory, fields and displays read from the shards."""
 
+    files: Sequence[Path]
     ids: list[str]
     digests: list[str]  # of what the inputs were
     failed: dict[str, str]
@@ -561,7 +564,7 @@ class StoredRows:
             stored = [*_COLUMNS_IN_MEMORY, *names.values()]
             tables = list(pool.map(lambda path: read_shard(path, stored, None, manifest), files))
         if not tables:
-            return cls([], [], {}, {}, torch.empty(0, 0), [], np.empty(0, bool), np.empty(0), np.empty((0, 2), int))
+            return cls([], [], [], {}, {}, torch.empty(0, 0), [], np.empty(0, bool), np.empty(0), np.empty((0, 2), int))
         places = [np.stack([np.full(len(table), shard), np.arange(len(table))], 1) for shard, table in enumerate(tables)]
         for path, other in zip(files, tables, strict=True):
             if not other.schema.equals(tables[0].schema):
@@ -580,6 +583,7 @@ class StoredRows:
         order[done] = np.arange(len(done))
         vectors = torch.from_numpy(numbers.astype(np.float32, copy=False)).view(len(done), len(numbers) // max(len(done), 1))
         return cls(
+            files,
             [everything[row] for row in fine],
             [digests[row] for row in fine],
             failed,
@@ -590,6 +594,61 @@ class StoredRows:
             kept["scale"].to_numpy().astype(np.float32),
             np.concatenate(places)[fine],
         )
+
+    def tables(self, rows: Sequence[int] | np.ndarray, columns: Sequence[str]) -> Iterator[tuple[np.ndarray, Any]]:
+        """Yield columns of some rows, shard by shard: places among ``rows``, and an Arrow table of those."""
+        numbers = np.asarray(rows, int)
+        places = self.places[numbers]
+        shards = np.unique(places[:, 0])
+
+        def read_one(shard: int) -> tuple[np.ndarray, Any]:
+            own = np.flatnonzero(places[:, 0] == shard)
+            own = own[np.argsort(places[own, 1], kind="stable")]
+            table = read_shard(self.files[shard], columns, places[own, 1])
+            cells = np.array([math.prod(self.shapes[row]) for row in numbers[own]], int)
+            _check_vectors(self.files[shard], table, cells, self.representations.shape[1])
+            return own, table
+
+        with ThreadPoolExecutor(2) as pool:  # the next file is read while this one is worked on
+            waiting: deque[Future[tuple[np.ndarray, Any]]] = deque()
+            for shard in shards.tolist():
+                waiting.append(pool.submit(read_one, shard))
+                if len(waiting) > 2:
+                    yield waiting.popleft().result()
+            while waiting:
+                yield waiting.popleft().result()
+
+    def column(self, rows: Sequence[int] | np.ndarray, name: str) -> list[Any]:
+        """Return the values of one column of the shards for some rows."""
+        found: list[Any] = [None] * len(rows)
+        for places, table in self.tables(rows, [name]):
+            for place, value in zip(places, table[name].to_pylist(), strict=True):
+                found[place] = value
+        return found
+
+    def shown(self, rows: Sequence[int] | np.ndarray) -> list[tuple[Display | None, Tensor | None]]:
+        """Return the displays of rows, and the label maps of rows that are divided into parts."""
+        shown: list[tuple[Display | None, Tensor | None]] = []
+        with corrupt_file_errors(self.files[0].parent):
+            for row, packed in zip(rows, self.column(rows, "shown"), strict=True):
+                display, labels = (None, None) if packed is None else _unpack_display(packed)
+                if display is not None:
+                    display.check_names(self.shapes[row])
+                if labels is not None and not -1 <= int(labels.min()) <= int(labels.max()) < self.shapes[row][0]:
+                    raise ValueError(f"the label map of {self.ids[row]!r} names parts that its field does not have")
+                shown.append((display, labels))
+        return shown
+
+    def field_vectors(self, rows: np.ndarray) -> list[Tensor]:
+        """Return the vectors of the fields of some rows, ``[*cells, d]`` each, in single precision."""
+        vectors: list[Tensor] = [torch.empty(0)] * len(rows)
+        dimension = self.representations.shape[1]
+        for places, table in self.tables(rows, ["field"]):
+            shapes = [self.shapes[row] for row in rows[places]]
+            parts = torch.split(field_values(table["field"]), [math.prod(shape) * dimension for shape in shapes])
+            for place, shape, part in zip(places, shapes, parts, strict=True):
+                vectors[place] = part.float().view(*shape, dimension) * float(self.scales[rows[place]])
+        return vectors
 
 
 def _check_entries(files: Sequence[Path], tables: Sequence[Any]) -> None:
