@@ -24,6 +24,7 @@ from cocoax.paper.studies.curves import CurveStudy
 from cocoax.paper.training.trainer import Training
 from tests.cli.support import interrupt_after, invoke, picture
 from tests.conftest import SmallNet
+from tests.data.tiny import write_coco
 from tests.paper.studies.tiny import write_checkpoint, write_folders
 
 # --- reproduce ---
@@ -169,27 +170,6 @@ def test_train__errors_are_sentences(
 
 
 # --- localise ---
-
-
-def write_coco(folder: Path) -> Path:
-    """Write two pictures and their annotations; those of the second lie where the encoder does not look."""
-    for number, name in enumerate(("one.png", "two.png")):
-        picture(number).resize((30, 20)).save(folder / name)
-    content = {
-        "images": [
-            {"id": number, "file_name": f"{name}.png", "height": 20, "width": 30} for number, name in ((1, "one"), (2, "two"))
-        ],
-        "categories": [{"id": 10, "name": "cat"}, {"id": 20, "name": "dog"}],
-        "annotations": [
-            {"id": 1, "image_id": 1, "category_id": 10, "bbox": [0, 0, 5, 5]},
-            {"id": 2, "image_id": 1, "category_id": 10, "bbox": [10, 10, 5, 5]},
-            {"id": 3, "image_id": 1, "category_id": 20, "bbox": [20, 0, 5, 5]},
-            {"id": 4, "image_id": 2, "category_id": 20, "bbox": [1, 1, 3, 3]},
-        ],
-    }
-    path = folder / "annotations.json"
-    path.write_text(json.dumps(content))
-    return path
 
 
 def test_localise__coco(towers: cocoax.Encoder, tmp_path: Path) -> None:
