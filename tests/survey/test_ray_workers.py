@@ -122,9 +122,11 @@ def test_worker__a_convolutional_network_gives_the_same_bytes_as_the_plain_loop(
     encoder = cocoax.Encoder(net.eval(), photos.encoder().inputs.preprocess, pooling="mean", name="net")  # type: ignore[attr-defined]
     images = [photos.pixels("dawn", seed) for seed in range(40)]
     threads = torch.get_num_threads()
-    torch.set_num_threads(on_ray.THREADS)
+    torch.set_num_threads(on_ray._THREADS)
     build(encoder, images, tmp_path / "here", METHOD)
-    answer = answers(on_ray._Worker(recipe(encoder), on_ray.THREADS), [Item(str(n), image) for n, image in enumerate(images)])
+    answer = answers(
+        on_ray._Worker(recipe(encoder), on_ray._THREADS), [Item(str(n), image) for n, image in enumerate(images)]
+    )
     torch.set_num_threads(threads)
     assert answer["error"] == [""]
     table = pa.ipc.open_stream(answer["table"][0]).read_all()

@@ -15,21 +15,24 @@ from torch.nn.functional import adaptive_avg_pool2d
 
 from cocoax.checks import as_items, check_kind
 from cocoax.encoders import Encoder, load
-from cocoax.inputs import Display
+from cocoax.inputs import Display, Names, Picture
 from cocoax.masking.masked_encoder import check_range
 from cocoax.methods.estimate import Origin
 from cocoax.methods.field import Field
 from cocoax.questions import Question
 from cocoax.references import Reference
 from cocoax.results.attribution import Attribution
-from cocoax.similarity import Dot, LinearSimilarity, get_similarity
+from cocoax.similarity import Dot, LinearSimilarity
 from cocoax.spaces import same_space
+from cocoax.survey.answers import Survey, answer, table_column
+from cocoax.survey.shortcuts import Shortcuts, Typicality, shortcuts, typicality
 from cocoax.survey.storage import (
     VECTORS_PER_BLOCK,
     Manifest,
     StoredRows,
     field_products,
     field_values,
+    linear_similarity,
     mean_field,
     shard_files,
 )
@@ -37,9 +40,6 @@ from cocoax.targets import Target
 
 if TYPE_CHECKING:
     import pandas as pd
-
-    from cocoax.survey.answers import Survey
-    from cocoax.survey.shortcuts import Shortcuts, Typicality
 
 _RASTER = 14  # cells along each side of a map, of pictures that are divided into segments of their own
 Where = Mapping[str, Any] | Sequence[int] | Sequence[bool] | np.ndarray | None
@@ -94,9 +94,7 @@ class Index:
     @property
     def similarity(self) -> LinearSimilarity:
         """The similarity of the questions that it answers."""
-        similarity = get_similarity(str(self.manifest.recipe["similarity"]))
-        assert isinstance(similarity, LinearSimilarity)
-        return similarity
+        return linear_similarity(str(self.manifest.recipe["similarity"]))
 
     @cached_property
     def cells(self) -> tuple[int, ...] | None:
@@ -181,7 +179,7 @@ class Index:
         ((display, labels),) = self._rows.shown([row])
         own = self.representations[row]
         anchors = self.similarity.features(torch.stack([own, torch.tensor(emptied)]).double()).float()
-        shown = _nothing(values[..., 0]) if display is None else display
+        shown = _without_picture(values[..., 0]) if display is None else display
         return Field(values, torch.zeros(values.shape[-1]), anchors, own, self.similarity, self._origin, shown, None, labels)
 
     @property
@@ -218,8 +216,6 @@ class Index:
             top: how many of the highest and of the lowest come with their maps.
 
         """
-        from cocoax.survey.answers import answer
-
         return answer(self, question, self.select(where), top)
 
     def shortcuts(self, label: str = "label", where: Where = None) -> Shortcuts:
@@ -227,21 +223,15 @@ class Index:
 
         ``label`` is the column that tells the class; ``where`` leaves out rows, as :meth:`ask` does.
         """
-        from cocoax.survey.shortcuts import shortcuts
-
         return shortcuts(self, label, self.select(where))
 
     def typicality(self, label: str = "label") -> Typicality:
         """Return all rows, the least typical of its class first: where wrong labels are."""
-        from cocoax.survey.shortcuts import typicality
-
         return typicality(self, label)
 
     def to_dataframe(self) -> pd.DataFrame:
         """Return ids, columns and representations as a pandas data frame."""
         import pandas as pd
-
-        from cocoax.survey.answers import table_column
 
         columns = {table_column(name): values for name, values in self.columns.items()}
         return pd.DataFrame({"id": self.ids, **columns, "representation": list(self.representations.numpy())})
@@ -354,7 +344,7 @@ class Index:
                         "encoder": self.manifest.encoder,
                         "id": self.ids[row],
                     },
-                    display=_nothing(placed) if display is None else display,
+                    display=_without_picture(placed) if display is None else display,
                     floor=floor,
                     features=None if labels is None else parts,
                     feature_ids=labels,
@@ -377,7 +367,6 @@ def _at_places(values: Tensor, labels: Tensor | None) -> Tensor:
     return values if labels is None else torch.cat([values, values.new_zeros(1)])[labels]
 
 
-def _nothing(values: Tensor) -> Display:
-    from cocoax.inputs import Names, Picture
-
+def _without_picture(values: Tensor) -> Display:
+    """Return the display of a map whose input has none: a grid, or numbered features."""
     return Picture() if values.ndim == 2 else Names(tuple(map(str, range(len(values)))))

@@ -14,18 +14,15 @@ import socket
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from cocoax.encoders import Encoder
-from cocoax.survey.builder import EntryBuilder, load_viewed
+from cocoax.survey.builder import Chunk, EntryBuilder, entries_of, load_viewed
 from cocoax.survey.storage import IndexRecipe, Manifest, table_of
 
-if TYPE_CHECKING:
-    from cocoax.survey.builder import Chunk
-
-PATIENCE = 10.0  # seconds in which a Ray answers
-THREADS = 1  # of a worker
-WorkerSetup = tuple[Encoder | str, str | None, IndexRecipe, Manifest]
+_PATIENCE = 10.0  # seconds in which a Ray answers
+_THREADS = 1  # of a worker
+_WorkerSetup = tuple[Encoder | str, str | None, IndexRecipe, Manifest]
 
 
 class _Worker:
@@ -41,8 +38,7 @@ class _Worker:
             if isinstance(encoder, str):
                 encoder = load_viewed(encoder, device, self.manifest.recipe.get("view") == "whole")
                 encoder = encoder if recipe.features is None else encoder.by(recipe.features)
-            loaded = encoder
-            self.builder = EntryBuilder(loaded, recipe, self.manifest.space)
+            self.builder = EntryBuilder(encoder, recipe, self.manifest.space)
         except Exception as error:
             self.error = error
 
@@ -53,8 +49,6 @@ class _Worker:
 
     def _made(self, chunk: Chunk) -> tuple[str, bytes, str]:
         import pyarrow as pa
-
-        from cocoax.survey.builder import entries_of
 
         try:
             if self.error is not None:
@@ -68,7 +62,7 @@ class _Worker:
             return chunk.name, b"", f"{type(error).__name__}: {error}"
 
 
-def made_on_ray(chunks: Sequence[Chunk], setup: WorkerSetup, workers: int, address: str | None) -> Iterator[tuple[str, Any]]:
+def made_on_ray(chunks: Sequence[Chunk], setup: _WorkerSetup, workers: int, address: str | None) -> Iterator[tuple[str, Any]]:
     """Yield the name and the table of each shard, as they are done; raise in the end if some could not be made."""
     try:
         import ray
@@ -106,14 +100,14 @@ def made_on_ray(chunks: Sequence[Chunk], setup: WorkerSetup, workers: int, addre
         )
 
 
-def _answers(ray: Any, chunks: Sequence[Chunk], setup: WorkerSetup, count: int, on_gpus: bool) -> Iterator[dict[str, Any]]:
+def _answers(ray: Any, chunks: Sequence[Chunk], setup: _WorkerSetup, count: int, on_gpus: bool) -> Iterator[dict[str, Any]]:
     """Yield what the workers say about each chunk, as they are done."""
     from ray import cloudpickle
 
     packed = ray.data.from_items([{"chunk": cloudpickle.dumps(chunk)} for chunk in chunks], override_num_blocks=len(chunks))
     made = packed.map_batches(
         _Worker,
-        fn_constructor_args=(cloudpickle.dumps(setup), THREADS),
+        fn_constructor_args=(cloudpickle.dumps(setup), _THREADS),
         batch_size=1,
         compute=ray.data.ActorPoolStrategy(size=min(count, len(chunks))),
         num_cpus=1,
@@ -153,7 +147,7 @@ def _connect(ray: Any, workers: int, address: str | None) -> None:
     try:
         host, _, port = address.removeprefix("ray://").rpartition(":")
         if host and port.isdigit():  # Ray itself would try for minutes where nobody listens
-            socket.create_connection((host, int(port)), timeout=PATIENCE).close()
+            socket.create_connection((host, int(port)), timeout=_PATIENCE).close()
         ray.init(address=address, **quiet)
     except (OSError, RuntimeError, ValueError) as error:
         raise ConnectionError(

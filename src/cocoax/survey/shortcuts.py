@@ -10,13 +10,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.results import ResultList
+from cocoax.results import Attribution, ResultList
 from cocoax.seeding import stream
 from cocoax.show import Gallery, Histogram, Table, View
 from cocoax.targets import Target, contrastive_corpus_similarity
 
 if TYPE_CHECKING:
-    from cocoax.results.attribution import Attribution
     from cocoax.survey.index import Index
 
 
