@@ -88,7 +88,7 @@ def test_index__stopped_before_its_first_shard(towers: None, folder: Path, tmp_p
     index = str(tmp_path / "index")
     build = ["index", str(folder), "--out", index, "--samples", "20"]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("cocoax.survey.builder._made_here", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        patch.setattr("cocoax.survey.builder._build_here", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
         runner.invoke(app, build)
     assert (tmp_path / "index" / "manifest.json").is_file()
     for command in (["survey", index, "--like", "a cat"], ["compare", index, index], ["discover", index]):

@@ -9,7 +9,7 @@ import torch
 import cocoax
 from cocoax.inputs import Names, Picture
 from cocoax.insight.minimal_sets import _kept_shares, _parts_of
-from cocoax.insight.subset_search import SmallestSetSearch, Subsets, names_of, regions_of
+from cocoax.insight.subset_search import SmallestSetSearch, Subsets, names_of, touching_regions
 from cocoax.masking import grid_segments
 from tests.insight.games import pictures, subsets, table
 
@@ -223,9 +223,9 @@ def test_regions_of__parts_that_touch_by_flooding(seed: int) -> None:
     for part in parts:
         near = [region for region in regions if any(touch(part, own) for own in region)]
         regions = [region for region in regions if region not in near] + [{part}.union(*near)]
-    assert sorted(map(sorted, regions_of(parts, labels))) == sorted(map(sorted, regions))
+    assert sorted(map(sorted, touching_regions(parts, labels))) == sorted(map(sorted, regions))
 
 
 def test_regions_of__words_are_each_their_own() -> None:
-    assert regions_of((0, 1, 3), torch.arange(5)) == ((0,), (1,), (3,))
-    assert regions_of((), grid_segments(4, 4, 2)) == ()
+    assert touching_regions((0, 1, 3), torch.arange(5)) == ((0,), (1,), (3,))
+    assert touching_regions((), grid_segments(4, 4, 2)) == ()

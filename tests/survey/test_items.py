@@ -21,7 +21,7 @@ from scipy.io import wavfile
 import cocoax
 from cocoax.data.labelled import LabelledImages
 from cocoax.inputs import Inputs
-from cocoax.survey.items import Item, column_types, natural, open_items
+from cocoax.survey.items import Item, column_types, natural_key, open_items
 from tests.kinds import Recordings
 from tests.sounds import RATE, listener, tone
 from tests.survey import photos
@@ -40,7 +40,7 @@ def texts() -> Inputs:
 
 
 def test_natural__sorts_as_people_do() -> None:
-    assert sorted(["b10", "b9", "a", "b"], key=natural) == ["a", "b", "b9", "b10"]
+    assert sorted(["b10", "b9", "a", "b"], key=natural_key) == ["a", "b", "b9", "b10"]
 
 
 def test_folder__the_folder_is_the_label_and_hidden_files_are_none(tmp_path: Path, pictures: Inputs) -> None:

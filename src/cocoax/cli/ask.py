@@ -33,7 +33,7 @@ from cocoax.cli.options import (
 )
 from cocoax.cli.terminal import (
     Cell,
-    Kept,
+    ExplainedInterrupt,
     counted,
     draw_into_files,
     note,
@@ -220,7 +220,7 @@ class _AskJob:
                         note(f"left out: {named}{error}")
                     shown.update()
         except KeyboardInterrupt as stop:
-            raise Kept(self._kept(len(pictures), stop)) from stop
+            raise ExplainedInterrupt(self._kept(len(pictures), stop)) from stop
 
     def _ask(self, picture: _PictureFile) -> list[cocoax.Answer]:
         """Ask about one picture, write the answers and note them."""

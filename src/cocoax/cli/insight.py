@@ -40,7 +40,7 @@ from cocoax.cli.options import (
     out_option,
     target_of,
 )
-from cocoax.cli.terminal import draw_into_files, note, print_plain, print_table, show
+from cocoax.cli.terminal import draw_into_files, note, print_plain, print_table, show_result
 
 if TYPE_CHECKING:
     from cocoax.insight import Discovery
@@ -363,7 +363,7 @@ def discover_corpora(
             note_crop(loaded.cropped().explicand(item).display for item in inputs[:DISPLAYS_FOR_NOTE])
         _print_discovery(discovery, labels)
 
-    show(discovery, out, as_json, write=write)
+    show_result(discovery, out, as_json, write=write)
 
 
 def _open_labelled(data: Path, column: str | None, limit: int, seed: int) -> tuple[list[Any], list[str]]:

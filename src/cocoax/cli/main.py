@@ -15,7 +15,7 @@ import typer
 from rich.markup import escape
 from typer.core import TyperCommand, TyperGroup
 
-from cocoax.cli.terminal import Kept, console, errors
+from cocoax.cli.terminal import ExplainedInterrupt, console, errors
 from cocoax.version import __version__
 
 # What a user can do something about; the rest is a bug, with a traceback.
@@ -125,7 +125,7 @@ def load_command(name: str, place: str) -> Any:
     def command(*arguments: Any, **options: Any) -> None:
         try:
             found(*arguments, **options)
-        except Kept as stop:
+        except ExplainedInterrupt as stop:
             raise _Interruption(str(stop)) from stop
         except KeyboardInterrupt as stop:
             raise _Interruption("nothing was kept") from stop

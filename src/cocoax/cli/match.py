@@ -33,18 +33,18 @@ from cocoax.cli.options import (
     out_option,
 )
 from cocoax.cli.terminal import (
-    Kept,
     console,
     draw_into_files,
     print_plain,
     print_shown,
-    show,
+    resumable,
+    show_result,
 )
 
 if TYPE_CHECKING:
     from cocoax.results import Result
 
-_KEPT = "what was encoded is kept; the same command goes on from there"
+_KEPT = "what was encoded is kept"
 _SAMPLES = 500
 _LISTED = 8  # words of a side that are printed with their values
 
@@ -76,11 +76,9 @@ def explain_pair(
     output.check(*names)
     inputs = [open_input(name) for name in names]
     loaded = how.load(inputs)
-    try:
+    with resumable(_KEPT):
         method, divided = _rise_of(samples, how.seed), features_named(features)
         match = cocoax.explain_match(loaded, inputs[0], inputs[1], inputs[2:], method=method, features=divided)
-    except KeyboardInterrupt as stop:
-        raise Kept(_KEPT) from stop
     output.show(match, lambda: _print_matches(match, [match]))
 
 
@@ -148,13 +146,11 @@ def explain_search(
     documents = _Documents.open(index, texts, column, vector_column)
     loaded = how.load([asked, *documents.contents[:1]])
     found = documents.search(loaded, asked, top)
-    try:
+    with resumable(_KEPT):
         hits = cocoax.explain_hits(
             loaded, asked, found, others, method=_rise_of(samples, how.seed), features=features_named(features)
         )
-    except KeyboardInterrupt as stop:
-        raise Kept(_KEPT) from stop
-    show(hits, out, as_json, write=lambda: _print_matches(hits, hits))
+    show_result(hits, out, as_json, write=lambda: _print_matches(hits, hits))
 
 
 @dataclass(frozen=True)
@@ -248,16 +244,14 @@ def ask_text(
     tower = _text_tower(encoder, device)
     with warnings.catch_warnings():
         warnings.simplefilter("always", UserWarning)  # a text that was cut says so each time
-        try:
+        with resumable(_KEPT):
             if match:
                 result: Result = cocoax.explain_match(tower, text, like[0], unlike or [], method=chosen, features=features)
             else:
                 corpus = tower.reference(list(like), progress=False)
                 foil = tower.reference(list(unlike), progress=False) if unlike else None
                 result = explain_text(tower, text, corpus, foil, method=chosen, features=features)
-        except KeyboardInterrupt as stop:
-            raise Kept(_KEPT) from stop
-    show(result, None, as_json, [] if out is None else _save_beside(result, out))
+    show_result(result, None, as_json, [] if out is None else _save_beside(result, out))
 
 
 def _save_beside(result: Result, folder: Path) -> list[Path]:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 import cocoax
-from cocoax.cli.terminal import note, show
+from cocoax.cli.terminal import note, show_result
 
 if TYPE_CHECKING:
     from cocoax.inputs import Display
@@ -216,8 +216,8 @@ class Output:
         check_out(self.out, *inputs)
 
     def show(self, result: Result, write: Callable[[], None] | None = None) -> None:
-        """Write a result and print it; see :func:`cocoax.cli.terminal.show`."""
-        show(result, self.out, self.as_json, write=write)
+        """Write a result and print it; see :func:`cocoax.cli.terminal.show_result`."""
+        show_result(result, self.out, self.as_json, write=write)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,16 @@ import typer
 
 import cocoax
 from cocoax.cli.options import AsJson, Crop, Device, EncoderName, Grid, Samples, Seed, ask_option, how_option, out_option
-from cocoax.cli.terminal import Kept, counted, draw_into_files, note, print_plain, print_table, print_written, show
+from cocoax.cli.terminal import (
+    counted,
+    draw_into_files,
+    note,
+    print_plain,
+    print_table,
+    print_written,
+    resumable,
+    show_result,
+)
 
 if TYPE_CHECKING:
     from cocoax.paper.annotations import Example
@@ -65,10 +74,8 @@ def reproduce_study(
     changes = {"runs": runs, "explicands": explicands, "corpus": corpus, "foil": foil, "samples": samples, "grid": grid}
     draw_into_files()
     if name == "localisation":
-        try:
+        with resumable("finished runs are kept"):
             print_written(_localise_pictures(encoder, device, picture or [], out, preset, changes))
-        except KeyboardInterrupt as stop:
-            raise Kept("finished runs are kept; the same command goes on from there") from stop
         return
     if data is None:
         raise ValueError(
@@ -80,11 +87,13 @@ def reproduce_study(
     options, train, held_out = options_of(preset, changes, name), open_data(data, "train"), open_data(data, "test")
     if classes is not None:
         options = replace(options, classes=class_numbers(classes, train.classes))
-    try:
+    with resumable(lambda: f"kept {_kept_units(out, '*/*/units', 'explicand')} and encoded images in {out}"):
         print_written(run_study(name, cocoax.load(encoder, device=device), train, held_out, out, options))
-    except KeyboardInterrupt as stop:
-        done = counted(sum(1 for _ in out.glob("*/*/units/*.safetensors")), "explicand")
-        raise Kept(f"kept {done} and encoded images in {out}; the same command goes on from there") from stop
+
+
+def _kept_units(out: Path, folder: str, thing: str) -> str:
+    """Return how many results of a study are kept, in words."""
+    return counted(len(list(out.glob(f"{folder}/*.safetensors"))), thing)
 
 
 def _check_name(name: str) -> None:
@@ -168,10 +177,8 @@ def train_encoder(
     training = Training(recipe, open_data(data, "train"), out, device)
     if training.step:
         note(f"going on from step {training.step} of {training.steps}")
-    try:
+    with resumable(lambda: f"kept {training.step} of {training.steps} steps"):
         finished = training.run(open_data(data, "test"), say=print_plain)
-    except KeyboardInterrupt as stop:
-        raise Kept(f"kept {training.step} of {training.steps} steps; the same command goes on from there") from stop
     print_written([finished] if finished else [])
 
 
@@ -210,7 +217,7 @@ def localise_captions(
     examples = _open_examples(folder, annotations, masks, collages, seed)
     out.mkdir(parents=True, exist_ok=True)
     loaded = cocoax.load(encoder, device=device)
-    try:
+    with resumable(lambda: f"kept the results of {_kept_units(out, 'units', 'picture')} in {out}"):
         scores = localise(
             loaded.cropped() if crop else loaded,
             examples[:limit],
@@ -219,10 +226,7 @@ def localise_captions(
             folder=out,
             tell=note,
         )
-    except KeyboardInterrupt as stop:
-        kept = len(list((out / "units").glob("*.safetensors")))
-        raise Kept(f"kept the results of {counted(kept, 'picture')} in {out}; the same command goes on from there") from stop
-    show(scores, out / "summary.json", as_json)
+    show_result(scores, out / "summary.json", as_json)
 
 
 def _open_examples(
@@ -269,14 +273,12 @@ def compare_augmentations(
     drawn = [files[index] for index in sorted(stream(seed).permutation(len(files))[:most])]
     loaded = cocoax.load(encoder, device=device)
     method = cocoax.Rise(samples=samples, grid=grid, seed=seed)
-    try:
+    with resumable("runs and encoded pictures of the foil are kept"):
         others = loaded.reference(drawn, name=counted(len(drawn), "other picture"))
         for number, (file, image) in enumerate(zip(images, opened, strict=True), 1):
             result = explain_augmentations(loaded, image, others, method, seed=seed)
             print_plain(str(file))
-            show(result, out if len(images) == 1 else out / f"{number}-{file.stem}", as_json=False)
-    except KeyboardInterrupt as stop:
-        raise Kept("runs and encoded pictures of the foil are kept; the same command goes on from there") from stop
+            show_result(result, out if len(images) == 1 else out / f"{number}-{file.stem}", as_json=False)
 
 
 # --- convert-simclr -------------------------------------------------------------------------------------------------------

@@ -32,7 +32,6 @@ from cocoax.cli.options import (
     out_option,
 )
 from cocoax.cli.terminal import (
-    Kept,
     counted,
     draw_into_files,
     note,
@@ -40,7 +39,8 @@ from cocoax.cli.terminal import (
     print_plain,
     print_table,
     print_written,
-    show,
+    resumable,
+    show_result,
 )
 
 if TYPE_CHECKING:
@@ -95,7 +95,7 @@ def build_index(
     check_split(split)
     method = cocoax.Rise(samples=samples, seed=seed)
     method = method if grid is None else replace(method, grid=grid)
-    try:
+    with resumable(lambda: f"kept {counted(len(shard_files(out)), 'file')} in {out}"):
         index = build(
             encoder,
             data,
@@ -115,9 +115,6 @@ def build_index(
             drop=drop,
             announce=note,
         )
-    except KeyboardInterrupt as stop:
-        kept = counted(len(shard_files(out)), "file")
-        raise Kept(f"kept {kept} in {out}; the same command goes on from there") from stop
     if as_json:
         print_json({"index": out, "inputs": len(index), "failed": index.failed, "columns": list(index.columns)})
         return
@@ -219,4 +216,4 @@ def compare_indexes(
     from cocoax.survey import Index, compare
 
     draw_into_files()
-    show(compare(Index.open(first), Index.open(second), label, question), out, as_json)
+    show_result(compare(Index.open(first), Index.open(second), label, question), out, as_json)

@@ -19,7 +19,7 @@ import cocoax
 from cocoax.cli.options import AsJson, Crop, Device, EncoderName, Seed, how_option, out_option
 from cocoax.cli.terminal import (
     Cell,
-    Kept,
+    ExplainedInterrupt,
     counted,
     draw_into_files,
     note,
@@ -27,6 +27,7 @@ from cocoax.cli.terminal import (
     print_plain,
     print_table,
     print_written,
+    resumable,
 )
 
 if TYPE_CHECKING:
@@ -68,11 +69,9 @@ def show_demo(
     note(f"Encoding {samples} masked copies of each of two photos; every question is answered from those.")
     encoder = cocoax.load("starter", device=device).by(Segments(SEGMENTS))
     method = cocoax.KernelShap(samples=samples, seed=seed)
-    try:
+    with resumable("runs are kept"):
         answers = cocoax.ask(encoder, collage(), _collage_questions(), method)
         portrait = cocoax.ask(encoder, photo("astronaut"), _portrait_questions(), method)
-    except KeyboardInterrupt as stop:
-        raise Kept("runs are kept; the same command goes on from there") from stop
     rows: list[tuple[str, ...]] = []
     cells: list[list[Cell]] = []
     for number, answer in enumerate(answers):
@@ -272,7 +271,7 @@ def _confirmed(info: CacheInfo) -> bool:
     try:
         answer = sys.stdin.readline()
     except KeyboardInterrupt as stop:
-        raise Kept("nothing was deleted") from stop
+        raise ExplainedInterrupt("nothing was deleted") from stop
     if not answer:  # not even a line
         note("\n--clear asks before it deletes; give --yes where nobody can answer")
     return answer.strip().lower() in ("y", "yes")

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -26,8 +27,18 @@ _SHORT = 20
 _WIDE = 2000
 
 
-class Kept(KeyboardInterrupt):
-    """Ctrl-C, with a sentence that says what was kept and how to go on."""
+class ExplainedInterrupt(KeyboardInterrupt):
+    """Ctrl-C, with a sentence for the user: what was kept, and how to go on."""
+
+
+@contextmanager
+def resumable(kept: str | Callable[[], str]) -> Iterator[None]:
+    """Say what was kept, and that the same command goes on, if Ctrl-C ends the block."""
+    try:
+        yield
+    except KeyboardInterrupt as stop:
+        said = kept if isinstance(kept, str) else kept()
+        raise ExplainedInterrupt(f"{said}; the same command goes on from there") from stop
 
 
 def print_line(text: str | Text, to: Console | None = None) -> None:
@@ -97,7 +108,7 @@ def draw_into_files() -> None:
     matplotlib.use("Agg")
 
 
-def show(
+def show_result(
     result: Result, out: Path | None, as_json: bool, files: Sequence[Path] = (), write: Callable[[], None] | None = None
 ) -> None:
     """Print a result or its JSON and the files that were written, after writing it to ``out`` if that is given.

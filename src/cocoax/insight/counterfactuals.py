@@ -25,7 +25,7 @@ from cocoax.encoders import Encoder
 from cocoax.inputs import Explicand, Inputs, Pictures, Rows, Texts
 from cocoax.inputs.base import naming_input
 from cocoax.inputs.image import picture_of_tensor
-from cocoax.insight.subset_search import SmallestSetSearch, names_of, regions_of
+from cocoax.insight.subset_search import SmallestSetSearch, names_of, touching_regions
 from cocoax.masking import grid_segments
 from cocoax.methods import KernelShap
 from cocoax.methods.method import Askable, check_encoder, check_targets
@@ -243,7 +243,7 @@ class _PictureExchange(FeatureExchange):
         changes = dict(zip(np.flatnonzero(choice).tolist(), self.changes(choice), strict=True))
         found = []
         for number in dict.fromkeys(choice[choice > 0].tolist()):
-            for region in regions_of(np.flatnonzero(choice == number).tolist(), self.labels):
+            for region in touching_regions(np.flatnonzero(choice == number).tolist(), self.labels):
                 own = [changes[part] for part in region]
                 together = Change(" + ".join(change.part for change in own), own[0].before, own[0].after)
                 found += [together] if len({change.after for change in own}) == 1 else own

@@ -18,7 +18,7 @@ from cocoax.insight.subset_search import (
     Subsets,
     labels_of,
     names_of,
-    regions_of,
+    touching_regions,
 )
 from cocoax.masking import MaskedEncoder, Masks
 from cocoax.masking.masked_encoder import score_anchors, score_masked
@@ -312,7 +312,7 @@ class _PartGame:
             search.failed.get(size - 1, 0) if size > 1 else 1,
             irreducible,
             search.tried_all(size - 1),
-            regions_of(numbers, self.places),
+            touching_regions(numbers, self.places),
         )
         return found, search.calls + 1
 

@@ -56,7 +56,7 @@ def names_of(labels: Tensor, display: Display) -> tuple[str, ...]:
     return tuple(f"{'segment' if display.at_places else 'part'} {part + 1}" for part in range(parts))
 
 
-def regions_of(parts: Sequence[int], labels: Tensor) -> tuple[tuple[int, ...], ...]:
+def touching_regions(parts: Sequence[int], labels: Tensor) -> tuple[tuple[int, ...], ...]:
     """Return parts in groups: those of a label map ``[H, W]`` that touch are one region, others are regions of their own."""
     from scipy.sparse import coo_matrix
     from scipy.sparse.csgraph import connected_components

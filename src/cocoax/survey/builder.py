@@ -39,7 +39,7 @@ from cocoax.seeding import stream
 from cocoax.spaces import same_space
 from cocoax.store import UnitFolder, as_path, digest
 from cocoax.survey.index import Index
-from cocoax.survey.items import Item, column_types, content_digest, open_items, storable, value_digest
+from cocoax.survey.items import Item, column_types, content_digest, escaped, open_items, value_digest
 from cocoax.survey.storage import (
     Entry,
     IndexRecipe,
@@ -140,7 +140,7 @@ def build(
             inputs.
 
     """
-    loaded = load_viewed(encoder, device, not crop) if isinstance(encoder, str) else encoder
+    loaded = load_with_view(encoder, device, not crop) if isinstance(encoder, str) else encoder
     check_encoder(loaded)
     divided = None if features is None else features_of(features, loaded.inputs)
     loaded = loaded if divided is None else loaded.by(divided)
@@ -173,18 +173,18 @@ def build(
         with bar(len(missing), f"indexing with {loaded.name}", progress) as shown:
             state = _Progress(shown, len(missing), manifest, announce)
             if workers or ray is not None:
-                from cocoax.survey.ray_workers import made_on_ray
+                from cocoax.survey.ray_workers import build_on_ray
 
-                tables = state.counted(made_on_ray(chunks, (encoder, loaded.device.type, recipe, manifest), workers, ray))
+                tables = state.counted(build_on_ray(chunks, (encoder, loaded.device.type, recipe, manifest), workers, ray))
             else:
-                tables = _made_here(EntryBuilder(loaded, recipe, manifest.space), chunks, state, shard is None)
+                tables = _build_here(EntryBuilder(loaded, recipe, manifest.space), chunks, state, shard is None)
             _write(folder, tables, state)
     index = Index.open(folder.folder)
     index.check_any()
     return index
 
 
-def load_viewed(name: str, device: str | None, whole: bool) -> Encoder:
+def load_with_view(name: str, device: str | None, whole: bool) -> Encoder:
     """Load an encoder; with ``whole`` it explains all of a photo."""
     encoder = load(name, device=device)
     return encoder if whole else encoder.cropped()
@@ -270,7 +270,7 @@ def _write(folder: UnitFolder, tables: Iterable[tuple[str, Any]], progress: _Pro
             writing.result()
 
 
-def _made_here(
+def _build_here(
     builder: EntryBuilder, chunks: Sequence[Chunk], progress: _Progress, patient: bool
 ) -> Iterator[tuple[str, Any]]:
     """Yield the names and the tables of shards, one for each chunk; with ``patient`` one at least every minute."""
@@ -406,7 +406,7 @@ class _LoadedItem:
 
     def failed(self, error: Exception) -> _LoadedItem:
         """Return it with what went wrong."""
-        return _LoadedItem(self.item, self.digest, storable(f"{type(error).__name__}: {error}"))
+        return _LoadedItem(self.item, self.digest, escaped(f"{type(error).__name__}: {error}"))
 
 
 class EntryBuilder:

@@ -174,9 +174,9 @@ def compare(first: Index, second: Index, label: str | None = None, question: str
     rows, others = _shared(first, second)
     changed: list[_Changed] = []
     for name, own, targets in _questions(first, second, rows, label, question):
-        scores, maps = zip(
-            *(_answers(index, own[:, side], targets[side]) for side, index in enumerate((first, second))), strict=True
-        )
+        sides = [(index, targets[side], own[:, side]) for side, index in enumerate((first, second))]
+        scores = [index.scores(target, rows) for index, target, rows in sides]
+        maps = [index.maps(target, rows) for index, target, rows in sides]
         for number, row in enumerate(own[:, 0]):
             shapes = [list(side[number].shape) for side in maps]
             if shapes[0] != shapes[1]:
@@ -233,11 +233,6 @@ def _questions(
     for name in classes.names:
         own = np.stack([classes.members(name), shared.members(name)], 1)
         yield name, own, (classes.target(name), shared.target(name))
-
-
-def _answers(index: Index, rows: np.ndarray, target: Target) -> tuple[np.ndarray, list[torch.Tensor]]:
-    """Return scores and maps of some rows."""
-    return index.scores(target, rows), index.maps(target, rows)
 
 
 def _correlation(first: torch.Tensor, second: torch.Tensor) -> float:

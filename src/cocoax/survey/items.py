@@ -47,8 +47,8 @@ class Item:
     source: str = ""
 
     def __post_init__(self) -> None:
-        own: dict[str, Any] = {"id": storable(self.id), "source": storable(self.source or self.id)}
-        own["columns"] = {storable(name): storable(value) for name, value in self.columns.items()}
+        own: dict[str, Any] = {"id": escaped(self.id), "source": escaped(self.source or self.id)}
+        own["columns"] = {escaped(name): escaped(value) for name, value in self.columns.items()}
         for name, value in own.items():
             object.__setattr__(self, name, value)
 
@@ -102,12 +102,12 @@ class _StoredValue:
         return value
 
 
-def storable(value: Kept) -> Kept:
+def escaped(value: Kept) -> Kept:
     """Return a value; texts without lone surrogates (as in broken file names), which no file can hold: they are escaped."""
     return value.encode("utf-8", "backslashreplace").decode() if isinstance(value, str) else value  # type: ignore[return-value]
 
 
-def natural(text: str) -> tuple[tuple[int, int, str], ...]:
+def natural_key(text: str) -> tuple[tuple[int, int, str], ...]:
     """Return a key that sorts texts as people do: 9 before 10."""
     parts = re.split(r"(\d+)", text)
     return tuple((1, int(part), part) if part.isdecimal() else (0, 0, part) for part in parts if part)
@@ -224,7 +224,7 @@ def _of_path(path: Path, kind: Inputs, column: str | None, id_column: str | None
         below = file.relative_to(path)
         value = _StoredValue([file], 0, "text", path) if kind.noun == "text" else file
         items.append(Item(below.as_posix(), value, {"label": below.parent.name} if len(below.parts) > 1 else {}))
-    return sorted(items, key=lambda item: natural(item.id))
+    return sorted(items, key=lambda item: natural_key(item.id))
 
 
 # --- tables -----------------------------------------------------------------------------------------------------------

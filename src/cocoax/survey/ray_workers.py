@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from cocoax.encoders import Encoder
-from cocoax.survey.builder import Chunk, EntryBuilder, entries_of, load_viewed
+from cocoax.survey.builder import Chunk, EntryBuilder, entries_of, load_with_view
 from cocoax.survey.storage import IndexRecipe, Manifest, table_of
 
 _PATIENCE = 10.0  # seconds in which a Ray answers
@@ -36,7 +36,7 @@ class _Worker:
         try:
             encoder, device, recipe, self.manifest = pickle.loads(setup)
             if isinstance(encoder, str):
-                encoder = load_viewed(encoder, device, self.manifest.recipe.get("view") == "whole")
+                encoder = load_with_view(encoder, device, self.manifest.recipe.get("view") == "whole")
                 encoder = encoder if recipe.features is None else encoder.by(recipe.features)
             self.builder = EntryBuilder(encoder, recipe, self.manifest.space)
         except Exception as error:
@@ -62,7 +62,9 @@ class _Worker:
             return chunk.name, b"", f"{type(error).__name__}: {error}"
 
 
-def made_on_ray(chunks: Sequence[Chunk], setup: _WorkerSetup, workers: int, address: str | None) -> Iterator[tuple[str, Any]]:
+def build_on_ray(
+    chunks: Sequence[Chunk], setup: _WorkerSetup, workers: int, address: str | None
+) -> Iterator[tuple[str, Any]]:
     """Yield the name and the table of each shard, as they are done; raise in the end if some could not be made."""
     try:
         import ray

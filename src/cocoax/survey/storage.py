@@ -31,7 +31,7 @@ from cocoax.methods.serialise import to_json_value
 from cocoax.similarity import LinearSimilarity, get_similarity
 from cocoax.spaces import same_space, space_digest
 from cocoax.store import Layout, UnitFolder, as_path, atomic_write, corrupt_file_errors, digest, to_json, write_tensors
-from cocoax.survey.items import Item, Scalar, natural
+from cocoax.survey.items import Item, Scalar, natural_key
 from cocoax.version import versions
 
 MANIFEST = "manifest.json"
@@ -574,7 +574,7 @@ class StoredRows:
         everything, digests, errors = (table[name].to_pylist() for name in ("id", "digest", "error"))
         done = [row for row, error in enumerate(errors) if error is None]
         once = _once(done, everything, digests)
-        fine = np.array(sorted(once, key=lambda row: natural(everything[row])), int)
+        fine = np.array(sorted(once, key=lambda row: natural_key(everything[row])), int)
         failed = {everything[row]: error for row, error in enumerate(errors) if error is not None}
         kept = table.select(["shape", "scale", "parts", *names.values()]).take(fine)
         # Not by take: lists of numbers would be taken one by one.
