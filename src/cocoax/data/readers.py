@@ -49,6 +49,7 @@ def open_data(folder: str | Path, split: Split = "train") -> LabelledImages:
     ``"test"`` is the part that is held out: the data set's own where it has one, else a fifth of each class, drawn with a
     fixed seed.
     """
+    check_split(split)
     folder = Path(folder)
     if not folder.is_dir():
         raise FileNotFoundError(f"No folder at {folder}. {_LAYOUTS}")
@@ -72,7 +73,6 @@ def _inner(folder: str | Path, name: str) -> Path:
 
 def cifar10(folder: str | Path, split: Split = "train") -> LabelledImages:
     """Read one split of CIFAR-10 from a folder that holds, or is, ``cifar-10-batches-py``."""
-    check_split(split)
     paths = [_inner(folder, _CIFAR10) / name for name in _CIFAR10_FILES[split]]
     if missing := next((path for path in paths if not path.is_file()), None):
         raise FileNotFoundError(f"{folder} has no {_CIFAR10}/{missing.name}. {_LAYOUTS}")
@@ -103,7 +103,6 @@ def _mura(folder: str | Path, split: Split = "train") -> LabelledImages:
     A picture has the label that its study's folder is named after; ``study1_positive`` is abnormal. The held-out split is
     MURA's validation set.
     """
-    check_split(split)
     place = _inner(folder, _MURA) / _MURA_SPLITS[split]
     if not place.is_dir():
         raise FileNotFoundError(f"{folder} has no {_MURA}/{place.name}. {_LAYOUTS}")
@@ -127,10 +126,7 @@ def _image_folder(folder: str | Path, split: Split = "train") -> LabelledImages:
     Subfolders and pictures of ImageNet's synsets get the names of their classes. Hidden files are left out. Where no part
     is held out already, a fifth of each class is, drawn with a fixed seed: the same files give the same split everywhere.
     """
-    check_split(split)
     folder = Path(folder)
-    if not folder.is_dir():
-        raise FileNotFoundError(f"No folder at {folder}; check the path.")
     train, test = (_split_folder(folder, name) for name in _SPLIT_FOLDERS)
     if test is None:  # nothing is held out yet
         return _held_out(_labelled(_files_by_class(train or folder, must_have_classes=train is not None)), split)
