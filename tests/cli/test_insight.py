@@ -56,9 +56,9 @@ def test_minimal_and_counterfactual__of_segments(towers: cocoax.Encoder, image: 
 
 
 def test_minimal__mistakes(complaint: Callable[..., str]) -> None:
-    assert complaint("minimal", "nothing.png", "--like", "a") == "No file at nothing.png; check the path."
+    assert "No file at nothing.png" in complaint("minimal", "nothing.png", "--like", "a")
     sentence = complaint("minimal", "a red car", "--like", "a red car", "--keep", "3", "--samples", "10")
-    assert sentence == "The 'keep' parameter must lie above 0 and be at most 1. Got 3.0 instead."
+    assert "'keep'" in sentence
 
 
 def test_minimal__all_of_a_wide_photo(towers: cocoax.Encoder, tmp_path: Path) -> None:
@@ -101,7 +101,7 @@ def test_counterfactual__of_a_picture(towers: cocoax.Encoder, image: str, tmp_pa
 
 def test_counterfactual__mistakes(complaint: Callable[..., str], towers: cocoax.Encoder, image: str) -> None:
     sentence = complaint("counterfactual", image, "--like", "a cat", "--unlike", "a dog")
-    assert sentence == "Which pictures give parts? Pass --distractor with a file or a folder, or --unlike with one."
+    assert "--distractor" in sentence
     sentence = complaint("counterfactual", "a dog", "--like", "the big red car", "--unlike", "a dog")
     assert "so there is nothing to flip: it is not above 0." in sentence
 
@@ -163,7 +163,7 @@ def test_examples__all_of_a_photo_or_what_was_seen_in_training(
     traced = invoke(*arguments, "--method", "influence", "--layer", "conv", catch_exceptions=False)
     assert "Of each photo, the square in the centre is looked at" in traced.stderr
     said = complaint(*arguments, "--method", "simplex", "--baseline", "blur")
-    assert said == "--baseline is about the parts that 'contribution' removes, and 'simplex' has none; leave it out."
+    assert "'simplex' has none" in said
 
 
 # --- knows ---

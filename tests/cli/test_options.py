@@ -151,7 +151,7 @@ def test_check_pictures(complaint: Callable[..., str]) -> None:
         check_pictures(["a text", Path("voice.wav")], True, None)
     for command in ("minimal", "counterfactual"):
         said = complaint(command, "a red car", "--like", "a car", "--baseline", "blur")
-        assert said == "--baseline is about pictures, and none is explained here; leave it out."
+        assert "--baseline is about pictures" in said
     assert "--crop is about pictures" in complaint("match", "a red car", "a car", "--crop")
 
 

