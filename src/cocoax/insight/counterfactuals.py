@@ -44,9 +44,9 @@ _VALUES = 8  # of a column of numbers, over its range
 _HALVINGS = 12  # of the change of a column, to find the smallest that still flips the score
 
 # How much each part of an input raises the score, ``[parts]``.
-Importance = Callable[[Explicand], Tensor]
+PartImportance = Callable[[Explicand], Tensor]
 # Which of some prepared inputs flip the score, ``[n]``.
-Flips = Callable[[Sequence[Tensor]], np.ndarray]
+FlipTest = Callable[[Sequence[Tensor]], np.ndarray]
 
 
 class Change(NamedTuple):
@@ -91,7 +91,7 @@ class Exchange(ABC):
 
     @abstractmethod
     def __init__(
-        self, kind: Any, explicand: Explicand, distractors: Sequence[Explicand], importance: Importance, **options: Any
+        self, kind: Any, explicand: Explicand, distractors: Sequence[Explicand], importance: PartImportance, **options: Any
     ) -> None: ...
 
     @abstractmethod
@@ -122,7 +122,7 @@ class Exchange(ABC):
         """Return which of ``choices [n, parts]`` give a valid input; by default all."""
         return np.ones(len(choices), bool)
 
-    def closer(self, choice: np.ndarray, flips: Flips) -> Self:
+    def closer(self, choice: np.ndarray, flips: FlipTest) -> Self:
         """Return an exchange whose offers for a choice change less and still flip the score; by default the same."""
         return self
 
@@ -146,7 +146,7 @@ class FeatureExchange(Exchange):
         kind: Inputs,
         explicand: Explicand,
         distractors: Sequence[Explicand],
-        importance: Importance,
+        importance: PartImportance,
         *,
         fixed: Sequence[str] = (),
     ) -> None:
@@ -193,7 +193,7 @@ class _PictureExchange(FeatureExchange):
         kind: Inputs,
         explicand: Explicand,
         distractors: Sequence[Explicand],
-        importance: Importance,
+        importance: PartImportance,
         *,
         grid: tuple[int, int],
     ) -> None:
@@ -354,7 +354,7 @@ class _WordExchange(Exchange):
         kind: Texts,
         explicand: Explicand,
         distractors: Sequence[Explicand],
-        importance: Importance,
+        importance: PartImportance,
         *,
         fixed: Sequence[str] = (),
     ) -> None:
@@ -411,7 +411,7 @@ class _ColumnExchange(Exchange):
         kind: Rows,
         explicand: Explicand,
         distractors: Sequence[Explicand],
-        importance: Importance,
+        importance: PartImportance,
         **options: str | Sequence[str],
     ) -> None:
         rows = [_given(kind, distractor) for distractor in distractors]
@@ -459,7 +459,7 @@ class _ColumnExchange(Exchange):
         new = self.outcome(choice)
         return [Change(self.names[part], f"{self.row[part]:.5g}", f"{new[part]:.5g}") for part in np.flatnonzero(choice)]
 
-    def closer(self, choice: np.ndarray, flips: Flips) -> Self:
+    def closer(self, choice: np.ndarray, flips: FlipTest) -> Self:
         """Return the exchange with values as close to the row's own as is enough, one column after the other."""
         result = copy.copy(self)
         result.values = self.values.copy()

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cache, cached_property, singledispatch
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -56,7 +56,7 @@ from cocoax.targets import Target, class_score, similarity_to
 if TYPE_CHECKING:
     from cocoax.survey import Index
 
-# --- inputs and indexes --------------------------------------------------------------------------------------------------
+# --- inputs and indexes ---------------------------------------------------------------------------------------------------
 
 _MAX_INPUTS = 5000  # inputs whose parts are looked at; of more, so many are drawn
 _CELLS = 3  # of a map of pixels that is no picture, in each direction: the parts that are kept alone
@@ -385,9 +385,9 @@ def _words(collection: _Collection, reads_texts: bool) -> list[str]:
         raise ValueError(f"The texts hold no words to name corpora with ({error}); give a 'vocabulary'.") from error
 
 
-# --- discovery --------------------------------------------------------------------------------------------------------------
+# --- discovery ------------------------------------------------------------------------------------------------------------
 
-How = Literal["kmeans", "hdbscan", "fields", "crops"]
+_DiscoveryMethod = Literal["kmeans", "hdbscan", "fields", "crops"]
 _GROUPINGS: dict[str, Grouping] = {"kmeans": kmeans, "hdbscan": hdbscan, "fields": nmf, "crops": kmeans}
 PARTS = ("fields", "crops")  # methods that group parts of inputs
 _TYPICAL = 6  # members that are shown
@@ -675,7 +675,7 @@ def discover(
     encoder: Encoder | None,
     inputs: Any,
     corpora: int = 10,
-    method: How = "kmeans",
+    method: _DiscoveryMethod = "kmeans",
     *,
     vocabulary: Any = None,
     similarity: str | Similarity = "cosine",
@@ -705,8 +705,8 @@ def discover(
     """
     check_count("corpora", corpora, 2, 10_000)
     check_seed(seed)
-    if not isinstance(method, str) or method not in get_args(How):
-        raise ValueError(f"The 'method' parameter must be one of {', '.join(get_args(How))}. Got {method!r} instead.")
+    if not isinstance(method, str) or method not in _GROUPINGS:
+        raise ValueError(f"The 'method' parameter must be one of {', '.join(_GROUPINGS)}. Got {method!r} instead.")
     collection = _collection_of(encoder, inputs, similarity, explainer)
     _check_inputs(collection, corpora)
     looked_at = _that_matter(collection.parts(method, seed)) if method in PARTS else collection.whole()

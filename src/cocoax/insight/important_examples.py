@@ -104,7 +104,7 @@ class Members:
         return torch.as_tensor(self.representations).double()
 
 
-# --- important examples -----------------------------------------------------------------------------------------------------
+# --- important examples ---------------------------------------------------------------------------------------------------
 
 _SHOWN = 5  # members that are drawn
 _LISTED = 10  # and listed
@@ -333,7 +333,7 @@ class Neighbours(ExampleMethod):
         return -torch.cdist(_encoded(encoder, explicands), members.stacked())
 
 
-# --- training examples --------------------------------------------------------------------------------------------------
+# --- training examples ----------------------------------------------------------------------------------------------------
 
 # From an encoder, prepared inputs and one view of each to a loss for each, ``[n]``, differentiable.
 Loss = Callable[[Encoder, Sequence[Tensor], Sequence[Tensor]], Tensor]
@@ -620,7 +620,7 @@ def _weights(checkpoint: Any, module: nn.Module, index: int) -> dict[str, Tensor
     return {here: given[name] for name, here in own.items()}
 
 
-# --- asking -----------------------------------------------------------------------------------------------------------------
+# --- asking ---------------------------------------------------------------------------------------------------------------
 
 METHODS: dict[str, type[ExampleMethod]] = {kind.name: kind for kind in (Contribution, Simplex, Neighbours, TracIn, Influence)}
 

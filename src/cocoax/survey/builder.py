@@ -323,7 +323,7 @@ def entries_of(builder: EntryBuilder, items: Sequence[Item]) -> Iterator[Entry]:
             yield from builder.make(ahead.popleft().result())
 
 
-# --- entries ----------------------------------------------------------------------------------------------------------
+# --- entries --------------------------------------------------------------------------------------------------------------
 
 
 def _with_own_seed(method: RemovalMethod, name: str) -> RemovalMethod:
