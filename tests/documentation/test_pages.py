@@ -1,4 +1,4 @@
-"""The code of every page runs as it stands, block after block; only numbers of masked copies are made smaller.
+"""The code of every page and of the gallery runs as it stands; only numbers of masked copies are made smaller.
 
 Pages whose examples need models that are not here have a test file of their own.
 """
@@ -44,6 +44,11 @@ ELSEWHERE = {
     "sound": "test_sound.py",
 }
 PAGES = [page for page in pages_with_code() if page.stem not in ELSEWHERE]
+# Those with photos take a minute together; building the site runs them as well.
+GALLERY = [
+    pytest.param(script, id=script.stem, marks=[pytest.mark.slow] if 'load("starter")' in script.read_text("utf-8") else [])
+    for script in sorted((ROOT / "examples" / "gallery").rglob("plot_*.py"))
+]
 
 
 def given_to(page: str, folder: Path) -> dict[str, Any]:
@@ -97,6 +102,13 @@ def smaller(block: str) -> str:
 @pytest.mark.parametrize("page", PAGES, ids=lambda page: page.stem)
 def test_page__code_runs(page: Path, folder: Path) -> None:
     assert run_blocks(page, smaller, given_to(page.stem, folder))
+
+
+@pytest.mark.filterwarnings("ignore::PendingDeprecationWarning")  # of plots of shap
+@pytest.mark.parametrize("script", GALLERY)
+def test_gallery__script_runs(script: Path, folder: Path) -> None:
+    exec(compile(smaller(script.read_text(encoding="utf-8")), script.name, "exec"), {"__name__": script.stem})
+    assert plt.get_fignums()
 
 
 def test_readme__says_what_comes_out(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
