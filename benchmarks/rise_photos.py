@@ -29,7 +29,7 @@ from torch import Tensor
 import cocoax
 from benchmarks.bench.subjects import PHOTOS, subjects
 from cocoax.data import photo
-from cocoax.encoders.onnx_backend import VARIABLE
+from cocoax.encoders.fast_encoder import VARIABLE
 from cocoax.masking import GridMasks
 from cocoax.masking import masks as masks_module
 from cocoax.methods.rise import efficient_estimate

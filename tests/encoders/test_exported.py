@@ -17,7 +17,7 @@ import torch
 from torch import Tensor, nn
 
 import cocoax
-from cocoax.encoders import onnx_backend as exported
+from cocoax.encoders import fast_encoder as exported
 from cocoax.encoders.fast_encoder import FastEncoder
 from tests.encoders.test_folding import merging, plain
 

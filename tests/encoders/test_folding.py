@@ -10,8 +10,7 @@ import torch
 from torch import Tensor, nn
 
 import cocoax
-from cocoax.encoders.fast_encoder import FastEncoder
-from cocoax.encoders.folding import agree
+from cocoax.encoders.fast_encoder import FastEncoder, agree
 from cocoax.paper.networks.resnet import cifar_resnet18
 
 

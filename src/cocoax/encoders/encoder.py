@@ -14,8 +14,7 @@ from torch import Tensor, nn
 
 from cocoax.checks import check_choice, check_count, check_kind
 from cocoax.encoders.devices import HALF, device_named, precision_named
-from cocoax.encoders.fast_encoder import Copies
-from cocoax.encoders.folding import shallow_copy
+from cocoax.encoders.fast_encoder import Copies, shallow_copy
 from cocoax.encoders.forward import (
     ForwardError,
     Pooling,

@@ -19,7 +19,7 @@ import torch
 from torch import Tensor, nn
 
 from cocoax.encoders.encoder import Encoder
-from cocoax.encoders.folding import agree
+from cocoax.encoders.fast_encoder import agree
 from cocoax.encoders.forward import locked
 
 _KNOWN: WeakKeyDictionary[Encoder, dict[torch.Size, _Patches]] = WeakKeyDictionary()

@@ -20,8 +20,7 @@ from cocoax.cautions import caution
 from cocoax.checks import check_count, check_kind
 from cocoax.data.labelled import Split
 from cocoax.encoders import Encoder, load
-from cocoax.encoders.fast_encoder import FastEncoder, can_be_faster
-from cocoax.encoders.folding import agree
+from cocoax.encoders.fast_encoder import FastEncoder, agree, can_be_faster
 from cocoax.encoders.forward import by_shape, rounding_of
 from cocoax.inputs import Explicand
 from cocoax.inputs.base import plural

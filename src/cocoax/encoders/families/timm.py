@@ -14,7 +14,7 @@ from cocoax.encoders.encoder import Encoder
 from cocoax.encoders.families.hub import fetching, layer_of, no_such_model, title_of, without_internet
 from cocoax.encoders.families.processors import Preprocess
 from cocoax.encoders.families.torchvision import import_library
-from cocoax.encoders.folding import shallow_copy
+from cocoax.encoders.fast_encoder import shallow_copy
 from cocoax.encoders.forward import ModelFunction, Pooling
 from cocoax.inputs.image import ImagePreprocess
 
