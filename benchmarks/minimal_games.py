@@ -24,7 +24,7 @@ import cocoax
 from cocoax.data import photo
 from cocoax.data.readers import cifar10
 from cocoax.encoders.families.starter import EFFICIENTNET_PREPROCESS
-from cocoax.inputs.grids import grid_segments
+from cocoax.inputs.segmentation import grid_segments
 from cocoax.insight.subset_search import Subsets
 from cocoax.masking import MaskedEncoder
 from cocoax.progress import bar

@@ -24,7 +24,7 @@ from cocoax.cli.options import (
     note_crop,
     with_option_groups,
 )
-from cocoax.inputs.display import Picture
+from cocoax.inputs.explicand import Picture
 from cocoax.masking import resolve
 from cocoax.masking.baseline_presets import PRESETS
 from cocoax.show import PlotOptions

@@ -21,7 +21,7 @@ import pytest
 import torch
 
 from cocoax.encoders import ENCODERS
-from cocoax.inputs.display import DISPLAYS
+from cocoax.inputs.explicand import DISPLAYS
 from cocoax.masking import REMOVALS, Removal
 from cocoax.methods.run import IN_FILES
 from cocoax.paper.studies import NAMES, STUDIES

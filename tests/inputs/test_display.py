@@ -12,7 +12,7 @@ from torch import Tensor
 
 import cocoax
 from cocoax.inputs import Display, Names, Picture, Text
-from cocoax.inputs.display import DISPLAYS, load_display, save_display
+from cocoax.inputs.explicand import DISPLAYS, load_display, save_display
 from cocoax.show import Bars, Effects, Paragraph, View
 
 PICTURE = torch.arange(4 * 6 * 3, dtype=torch.uint8).view(4, 6, 3)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 import torch
 
-from cocoax.inputs.grids import check_grid, in_proportion
+from cocoax.inputs.segmentation import check_grid, in_proportion
 from cocoax.masking import grid_segments
 
 SIZES = [(16, 16, 4), (15, 17, 4), (10, 7, (3, 2)), (7, 7, 7), (5, 9, 1), (2, 5, (2, 5)), (224, 224, 7)]

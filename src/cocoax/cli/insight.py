@@ -104,8 +104,8 @@ def find_counterfactual(
         cocoax counterfactual cat.jpg --like "a cat" --unlike dogs/ --gradient
 
     """
-    from cocoax.inputs.grids import in_proportion
     from cocoax.inputs.open import open_input
+    from cocoax.inputs.segmentation import in_proportion
     from cocoax.insight import gradient_counterfactual
     from cocoax.insight.counterfactuals import exchange_type
 

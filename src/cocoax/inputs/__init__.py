@@ -1,8 +1,7 @@
 """Kinds of input: what users hold, as an encoder takes it, what its features are, and how it is shown."""
 
 from cocoax.inputs.base import Inputs
-from cocoax.inputs.display import Display, Names, Picture
-from cocoax.inputs.explicand import Explicand
+from cocoax.inputs.explicand import Display, Explicand, Names, Picture
 from cocoax.inputs.features import FEATURES, Columns, Features, Grid, LabelMap, MaskStack, Segments, SoundSegments
 from cocoax.inputs.image import ImagePreprocess, Pictures
 from cocoax.inputs.sound import Sound, Sounds

@@ -22,11 +22,9 @@ from torch import Tensor
 
 from cocoax.checks import as_numbers, check_count, shown
 from cocoax.inputs.base import Inputs
-from cocoax.inputs.display import Names
-from cocoax.inputs.explicand import Explicand
-from cocoax.inputs.grids import check_grid, check_sides, in_proportion
+from cocoax.inputs.explicand import Explicand, Names
 from cocoax.inputs.image import SUFFIXES, picture_of_tensor, read_file
-from cocoax.inputs.segmentation import MergeTree, segment
+from cocoax.inputs.segmentation import MergeTree, check_grid, check_sides, in_proportion, segment
 from cocoax.inputs.sound import Sound
 from cocoax.inputs.text import Text
 from cocoax.store import digest, files_below

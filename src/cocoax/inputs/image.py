@@ -20,8 +20,7 @@ from torch import Tensor
 from cocoax.cautions import caution
 from cocoax.checks import as_numbers, check_plain
 from cocoax.inputs.base import Fitting, Inputs, check_elements
-from cocoax.inputs.display import Picture
-from cocoax.inputs.explicand import Explicand
+from cocoax.inputs.explicand import Explicand, Picture
 from cocoax.show import WHOLE as WHOLE
 from cocoax.show import Box as Box
 from cocoax.store import as_path, digest, file_digest, files_below

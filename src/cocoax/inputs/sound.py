@@ -14,8 +14,7 @@ from torch import Tensor
 
 from cocoax.checks import check_choice, check_count, check_positive, import_optional
 from cocoax.inputs.base import Inputs
-from cocoax.inputs.display import Display
-from cocoax.inputs.explicand import Explicand
+from cocoax.inputs.explicand import Display, Explicand
 from cocoax.show import Effects, SoundMap
 from cocoax.store import digest, file_digest, files_below
 

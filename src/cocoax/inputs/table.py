@@ -12,8 +12,7 @@ from torch import Tensor
 
 from cocoax.checks import as_items, as_numbers, shown
 from cocoax.inputs.base import Inputs, naming_input
-from cocoax.inputs.display import Names
-from cocoax.inputs.explicand import Explicand
+from cocoax.inputs.explicand import Explicand, Names
 
 
 class Rows(Inputs):

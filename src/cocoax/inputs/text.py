@@ -24,8 +24,7 @@ from torch import Tensor, nn
 from cocoax.cautions import caution
 from cocoax.checks import check_choice
 from cocoax.inputs.base import Inputs
-from cocoax.inputs.display import Display
-from cocoax.inputs.explicand import Explicand
+from cocoax.inputs.explicand import Display, Explicand
 from cocoax.show import ColouredText, Effects, Paragraph
 from cocoax.store import digest
 

@@ -1,6 +1,6 @@
 """Features: what can be removed from an input, and what removing it means."""
 
-from cocoax.inputs.grids import grid_segments
+from cocoax.inputs.segmentation import grid_segments
 from cocoax.masking.baselines import Background, Baseline, Blur, Constant, Fixed, Mean, Noise, Removal, Several
 from cocoax.masking.masked_encoder import MaskedEncoder, Masks
 from cocoax.masking.masks import BitMasks, GridMasks

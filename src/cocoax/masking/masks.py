@@ -17,7 +17,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional as F
 
-from cocoax.inputs.grids import check_grid
+from cocoax.inputs.segmentation import check_grid
 from cocoax.masking.control_variates import KernelControls, RidgeControls, SamplingUnits
 from cocoax.seeding import stream
 

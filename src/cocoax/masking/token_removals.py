@@ -17,7 +17,7 @@ from cocoax.encoders import Encoder
 from cocoax.encoders.embedding import Embeddings
 from cocoax.encoders.patches import Shortened, patches_of, without_patches
 from cocoax.inputs import Explicand, Inputs
-from cocoax.inputs.grids import check_sides, grid_segments
+from cocoax.inputs.segmentation import check_sides, grid_segments
 from cocoax.masking.baselines import Embedded, Removal
 
 

@@ -19,7 +19,7 @@ from cocoax.encoders import Encoder
 from cocoax.encoders.embedding import differentiable
 from cocoax.encoders.forward import frozen, rounding_of
 from cocoax.inputs import Explicand
-from cocoax.inputs.grids import check_sides
+from cocoax.inputs.segmentation import check_sides
 from cocoax.masking import MaskedEncoder, grid_segments
 from cocoax.methods.estimate import Estimate, Origin, attributions
 from cocoax.methods.gradients import check_one_baseline

@@ -17,8 +17,8 @@ from torch import Tensor
 
 from cocoax.checks import check_count
 from cocoax.inputs import Display, Explicand
-from cocoax.inputs.display import load_display, save_display
-from cocoax.inputs.grids import check_grid, check_sides
+from cocoax.inputs.explicand import load_display, save_display
+from cocoax.inputs.segmentation import check_grid, check_sides
 from cocoax.masking.masks import averaging
 from cocoax.methods.estimate import Estimate, Origin, attributions
 from cocoax.methods.method import Askable, as_asked, check_targets

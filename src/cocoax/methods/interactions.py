@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from cocoax.checks import check_kind
-from cocoax.inputs.grids import check_grid, check_sides
+from cocoax.inputs.segmentation import check_grid, check_sides
 from cocoax.methods.estimate import Effects
 from cocoax.methods.field import default_grid, feature_vectors, in_steps, pooled
 from cocoax.methods.run import Run

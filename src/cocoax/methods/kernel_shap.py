@@ -16,7 +16,7 @@ from torch import Tensor
 from cocoax.checks import check_count
 from cocoax.encoders import Encoder
 from cocoax.inputs import Explicand
-from cocoax.inputs.grids import check_sides
+from cocoax.inputs.segmentation import check_sides
 from cocoax.masking import grid_segments
 from cocoax.methods.estimate import Effects, Estimate
 from cocoax.methods.odd_regression import OddRegression, kernel_of_pair, learn_prior, odd_regression, pairs_of_size

@@ -11,7 +11,7 @@ from torch import Tensor
 
 from cocoax.encoders import Encoder
 from cocoax.inputs import Explicand
-from cocoax.inputs.grids import grid_segments
+from cocoax.inputs.segmentation import grid_segments
 from cocoax.masking import Masks
 from cocoax.methods.estimate import Effects, Estimate
 from cocoax.methods.method import Input, Method, check_encoder, check_targets, explicands_of

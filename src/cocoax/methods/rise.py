@@ -13,7 +13,7 @@ from torch import Tensor
 from cocoax.checks import check_count, check_number, check_positive, shown
 from cocoax.encoders import Encoder
 from cocoax.inputs import Explicand
-from cocoax.inputs.grids import check_grid, check_sides
+from cocoax.inputs.segmentation import check_grid, check_sides
 from cocoax.masking import BitMasks, Blur, GridMasks
 from cocoax.masking.control_variates import FOLDS, Fit
 from cocoax.masking.masks import PooledMasks, mask_geometry

@@ -22,7 +22,7 @@ from cocoax.encoders import Encoder
 from cocoax.encoders.forward import ROUNDING, rounding_of
 from cocoax.encoders.function_calls import BudgetError
 from cocoax.inputs import Explicand
-from cocoax.inputs.display import load_display, save_display
+from cocoax.inputs.explicand import load_display, save_display
 from cocoax.inputs.segmentation import MergeTree
 from cocoax.masking import MaskedEncoder, Masks, Removal, resolve
 from cocoax.masking.masked_encoder import score_anchors, score_masked

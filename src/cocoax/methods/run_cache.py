@@ -18,7 +18,7 @@ from torch import Tensor
 
 from cocoax.encoders import Encoder
 from cocoax.inputs import Explicand
-from cocoax.inputs.display import save_display
+from cocoax.inputs.explicand import save_display
 from cocoax.masking import Masks, resolve
 from cocoax.methods.method import check_targets
 from cocoax.methods.removal import RemovalMethod

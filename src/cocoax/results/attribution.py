@@ -15,8 +15,8 @@ from torch.nn import functional as F
 
 from cocoax.checks import check_count, import_optional
 from cocoax.inputs import Display, Picture
-from cocoax.inputs.display import Displayed, load_display, save_display
-from cocoax.inputs.grids import check_grid
+from cocoax.inputs.explicand import Displayed, load_display, save_display
+from cocoax.inputs.segmentation import check_grid
 from cocoax.masking.masks import averaging
 from cocoax.results.regions import top_regions, unique_places
 from cocoax.results.remarks import LITTLE_REMOVED, NOTHING, about_crop, about_noise, about_removal, removed_of

@@ -24,9 +24,9 @@ from cocoax.encoders.fast_encoder import FastEncoder, agree, can_be_faster
 from cocoax.encoders.forward import by_shape, rounding_of
 from cocoax.inputs import Explicand
 from cocoax.inputs.base import plural
-from cocoax.inputs.display import SMALL
+from cocoax.inputs.explicand import SMALL
 from cocoax.inputs.features import features_of
-from cocoax.inputs.grids import coarsest_grid
+from cocoax.inputs.segmentation import coarsest_grid
 from cocoax.masking import MaskedEncoder, Masks
 from cocoax.masking.baseline_presets import DEFAULT_PRESET, preset
 from cocoax.masking.registry import resolve

@@ -23,7 +23,7 @@ from torch import Tensor
 
 from cocoax.inputs import Display
 from cocoax.inputs.base import plural
-from cocoax.inputs.display import load_display, save_display
+from cocoax.inputs.explicand import load_display, save_display
 from cocoax.inputs.features import Features
 from cocoax.methods import Rise
 from cocoax.methods.removal import RemovalMethod
