@@ -97,7 +97,7 @@ def _survey() -> Any:
 
 
 def _baseline_presets() -> Any:
-    from cocoax.masking import baseline_presets as preset
+    from cocoax.masking import removals as preset
 
     return preset
 

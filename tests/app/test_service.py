@@ -14,7 +14,7 @@ import cocoax
 from cocoax.app import service as module
 from cocoax.app.service import MAX_CHUNK, MAX_SAMPLES, MIN_CHUNK, REFERENCE_AREA, EncoderService, captions
 from cocoax.app.sessions import Progress, Session, Sessions
-from cocoax.masking.baseline_presets import DEFAULT_PRESET, PRESETS
+from cocoax.masking.removals import DEFAULT_PRESET, PRESETS
 from cocoax.methods.rise import relative_error
 from tests.app.colours import Colours, Names, encoder, flag
 

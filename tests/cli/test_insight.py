@@ -16,7 +16,7 @@ from cocoax.cli.insight import _cut_alike
 from cocoax.encoders import ENCODERS
 from cocoax.encoders.families.sentence import load_hf_text
 from cocoax.masking import resolve
-from cocoax.masking.baseline_presets import DEFAULT_PRESET, PRESETS
+from cocoax.masking.removals import DEFAULT_PRESET, PRESETS
 from tests.cli.support import invoke, picture
 from tests.tiny import save_bert
 

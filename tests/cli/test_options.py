@@ -26,7 +26,7 @@ from cocoax.cli.options import (
 )
 from cocoax.inputs.explicand import Picture
 from cocoax.masking import resolve
-from cocoax.masking.baseline_presets import PRESETS
+from cocoax.masking.removals import PRESETS
 from cocoax.show import PlotOptions
 from tests.cli.support import invoke, picture, run_main
 from tests.paper.studies.tiny import write_checkpoint, write_folders

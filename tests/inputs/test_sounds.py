@@ -14,7 +14,7 @@ from PIL import Image
 import cocoax
 from cocoax.inputs import Sound, Sounds
 from cocoax.inputs.sound import FREQUENCIES
-from cocoax.masking.baselines import Silence
+from cocoax.masking.removals import Silence
 from cocoax.spaces import same_space
 from tests.sounds import RATE, Ear, hum, listener, pitch, tone
 

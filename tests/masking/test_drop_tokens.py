@@ -15,7 +15,7 @@ import cocoax
 from cocoax import DropTokens
 from cocoax.inputs import Explicand
 from cocoax.masking import MaskedEncoder
-from cocoax.masking.baseline_presets import PRESETS, preset, presets_of
+from cocoax.masking.removals import PRESETS, preset, presets_of
 from cocoax.methods.run_cache import cached_run
 from cocoax.survey.builder import EntryBuilder, _with_own_seed
 from cocoax.survey.items import Item

@@ -13,7 +13,7 @@ from cocoax import Explicand, TextEncoder
 from cocoax.encoders.embedding import differentiable
 from cocoax.inputs import Pictures
 from cocoax.masking import MaskedEncoder, Removal, resolve
-from cocoax.masking.baselines import Forgotten
+from cocoax.masking.removals import Forgotten
 from tests.encoders.words import Pieces
 from tests.kinds import Several, recording_encoder, recordings
 from tests.tiny import bert_tokenizer

@@ -13,7 +13,7 @@ from torch import Tensor
 import cocoax
 from cocoax.inputs.sound import from_spectra, to_spectra
 from cocoax.masking import resolve
-from cocoax.masking.baselines import Silence, SpectralNoise
+from cocoax.masking.removals import Silence, SpectralNoise
 from tests.sounds import RATE, hum, listener, tone
 
 SOUND = torch.from_numpy(hum(2.0))

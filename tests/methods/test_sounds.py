@@ -12,7 +12,7 @@ from torch import Tensor
 
 import cocoax
 from cocoax.inputs.sound import HOP
-from cocoax.masking.baselines import SpectralNoise
+from cocoax.masking.removals import SpectralNoise
 from cocoax.methods.run_cache import cached_run
 from tests.sounds import RATE, Ear, hum, listener, question
 

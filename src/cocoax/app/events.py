@@ -18,7 +18,7 @@ from cocoax.app.layout import FILES, SIDES, Layout, TaskPanel
 from cocoax.app.service import PHOTO_AREA, REFERENCE_AREA, EncoderService
 from cocoax.app.sessions import Session, Sessions
 from cocoax.app.views import framed, views_of
-from cocoax.masking.baseline_presets import presets_of
+from cocoax.masking.removals import presets_of
 from cocoax.show.raster import data_uri
 from cocoax.survey import Index
 

@@ -13,7 +13,7 @@ from cocoax.app.drawing import PALETTES, Look
 from cocoax.app.service import MORE_SAMPLES
 from cocoax.app.sessions import PANELS, Session
 from cocoax.app.views import TaskView
-from cocoax.masking.baseline_presets import DEFAULT_PRESET
+from cocoax.masking.removals import DEFAULT_PRESET
 
 SIDES = {"like": ("Looks like", "a cat"), "unlike": ("rather than", "a dog / a fox")}  # labels and examples
 FILES = {"png": "image/png", "svg": "image/svg+xml", "csv": "text/csv", "json": "application/json", "html": "text/html"}

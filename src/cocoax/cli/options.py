@@ -319,7 +319,7 @@ def load_for(inputs: Iterable[object], name: str | None, device: str | None) -> 
 
 def configured(encoder: cocoax.Encoder, crop: bool = False, baseline: str | None = None, seed: int = 0) -> cocoax.Encoder:
     """Return the encoder that explains all of a photo, unless ``crop``, and replaces removed parts by ``baseline``."""
-    from cocoax.masking.baseline_presets import preset
+    from cocoax.masking.removals import preset
 
     other = copy.copy(encoder.cropped() if crop else encoder)
     if baseline is not None:

@@ -1,6 +1,7 @@
 """Label maps ``[H, W]`` of a picture: the cells of a grid, and segments, connected parts that follow things.
 
-For segments the picture is cut into some 200 superpixels (SLIC), and neighbours are merged, the pair first whose union costs least (Ward):
+For segments the picture is cut into some 200 superpixels (SLIC), and neighbours are merged, the pair first whose union costs
+least (Ward):
 
     cost(a, b) = |a| |b| / (|a| + |b|) · ‖μ_a - μ_b‖²
 

@@ -1,11 +1,26 @@
 """Features: what can be removed from an input, and what removing it means."""
 
 from cocoax.inputs.segmentation import grid_segments
-from cocoax.masking.baselines import Background, Baseline, Blur, Constant, Fixed, Mean, Noise, Removal, Several
 from cocoax.masking.masked_encoder import MaskedEncoder, Masks
 from cocoax.masking.masks import BitMasks, GridMasks
-from cocoax.masking.registry import REMOVALS, resolve
-from cocoax.masking.token_removals import AttentionMask, Deletion, DropTokens, MaskToken, TokenRemoval
+from cocoax.masking.removals import (
+    REMOVALS,
+    AttentionMask,
+    Background,
+    Baseline,
+    Blur,
+    Constant,
+    Deletion,
+    DropTokens,
+    Fixed,
+    MaskToken,
+    Mean,
+    Noise,
+    Removal,
+    Several,
+    TokenRemoval,
+    resolve,
+)
 
 __all__ = [
     "REMOVALS",

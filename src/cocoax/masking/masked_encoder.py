@@ -18,8 +18,7 @@ from cocoax.encoders import Encoder
 from cocoax.encoders.fast_encoder import FastEncoder
 from cocoax.encoders.function_calls import function_module
 from cocoax.inputs import Explicand
-from cocoax.masking.baselines import Removal
-from cocoax.masking.registry import resolve
+from cocoax.masking.removals import Removal, resolve
 from cocoax.progress import Bar
 from cocoax.store import digest
 from cocoax.targets import Target, score_all
@@ -50,7 +49,7 @@ class MaskedEncoder:
     Args:
         encoder: what encodes.
         explicand: what is removed from.
-        baseline: how: a removal, what stands for one (see :func:`cocoax.masking.registry.resolve`), or None for the default.
+        baseline: how: a removal, what stands for one (see :func:`cocoax.masking.removals.resolve`), or None for the default.
         baseline_input, anchors: from an earlier game, so that nothing is encoded again.
 
     Attributes:

@@ -27,7 +27,7 @@ from cocoax.encoders.fast_encoder import shared_encoder
 from cocoax.encoders.forward import frozen, is_out_of_memory, rounding_of
 from cocoax.inputs import Explicand
 from cocoax.masking import Fixed, MaskedEncoder, resolve
-from cocoax.masking.baselines import stretched
+from cocoax.masking.removals import stretched
 from cocoax.methods.estimate import Estimate, Origin, attributions
 from cocoax.methods.method import Method, normal
 from cocoax.methods.plugin_checks import points_of, weights_of

@@ -28,8 +28,7 @@ from cocoax.inputs.explicand import SMALL
 from cocoax.inputs.features import features_of
 from cocoax.inputs.segmentation import coarsest_grid
 from cocoax.masking import MaskedEncoder, Masks
-from cocoax.masking.baseline_presets import DEFAULT_PRESET, preset
-from cocoax.masking.registry import resolve
+from cocoax.masking.removals import DEFAULT_PRESET, preset, resolve
 from cocoax.methods.field import default_grid, feature_vectors, pooled
 from cocoax.methods.method import check_encoder
 from cocoax.methods.removal import RemovalMethod

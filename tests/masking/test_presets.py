@@ -10,7 +10,7 @@ from PIL import Image
 from torch.nn import functional as F
 
 import cocoax
-from cocoax.masking.baseline_presets import DEFAULT_PRESET, MAX_OTHER_PICTURES, PRESETS, preset
+from cocoax.masking.removals import DEFAULT_PRESET, MAX_OTHER_PICTURES, PRESETS, preset
 from tests.conftest import SmallNet, images
 
 COLOURS = ("red", "green", "blue", "white", "black")

@@ -1,28 +1,37 @@
 """Removals: what it means to take a feature away.
 
-A removal turns an explicand and a batch of kept features into inputs for the encoder. Numbers are blended with a baseline
-(``baselines``), words are masked, deleted or hidden (``tokens``).
+A removal turns an explicand and a batch of kept features into inputs for the encoder. Numbers are blended with a baseline;
+words are masked, deleted or hidden from attention; patches of a vision transformer are left out of its tokens. A removal of
+words gives token ids ``[L]``, or ids over an attention mask ``[2, L]``, as :class:`cocoax.TextEncoder` takes them; special
+tokens ([CLS], [SEP], a prompt) always stay. ``baseline=`` is turned into a removal by :func:`resolve`.
 """
 
 from __future__ import annotations
 
 import math
+import os
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from numbers import Integral, Real
+from pathlib import Path
+from textwrap import shorten
 from typing import Any, ClassVar, Self
 
 import numpy as np
 import torch
+from PIL import Image
 from torch import Tensor
 from torch.nn import functional as F
 
-from cocoax.checks import as_float, as_items, as_numbers, check_at_least, shown
+from cocoax.checks import as_float, as_items, as_numbers, check_at_least, check_count, shown
 from cocoax.encoders import Encoder
 from cocoax.encoders.embedding import Embeddings
+from cocoax.encoders.patches import Shortened, patches_of, without_patches
 from cocoax.inputs import Explicand, Inputs
+from cocoax.inputs.image import image_files
+from cocoax.inputs.segmentation import check_sides, grid_segments
 from cocoax.inputs.sound import from_spectra, to_spectra
 from cocoax.seeding import stream
 
@@ -52,19 +61,17 @@ class Removal(ABC):
     def versions(self, explicand: Explicand, baseline_input: Tensor) -> Sequence[Tensor]:
         """Return each version of the explicand without its features; scores are averaged over them.
 
-        Where inputs are numbers, those are what :meth:`emptied` gave with one dimension more than the explicand has.
+        Where inputs are numbers, those are ``baseline_input`` with one dimension more than the explicand has.
         """
         several = explicand.tensor.is_floating_point() and baseline_input.ndim > explicand.tensor.ndim
-        return (
-            list(baseline_input) if several else [baseline_input]
-        )  # token ids may lie over an attention mask, which is no version
+        # Token ids may lie over an attention mask, which is no version.
+        return list(baseline_input) if several else [baseline_input]
 
     @abstractmethod
     def masked(self, explicand: Explicand, baseline_input: Tensor, kept: Tensor) -> Sequence[Tensor] | Tensor:
         """Return the explicand with some features kept, for every row of ``kept [n, *shape]``; prepared for the encoder.
 
-        ``emptied`` is what :meth:`emptied` gave. Where that has K versions, so has each row, one after the other. Tensors of
-        numbers are where the encoder is.
+        Where the baseline input has K versions, so has each row, one after the other. Numbers are where the encoder is.
         """
 
     def with_features(self, explicand: Explicand, encoder: Encoder, grid: int | tuple[int, int] | None = None) -> Explicand:
@@ -80,7 +87,7 @@ class Removal(ABC):
 
     @property
     def blends(self) -> bool:
-        """Whether masked inputs are nothing but blends of the explicand and of what :meth:`emptied` gives."""
+        """Whether masked inputs are nothing but blends of the explicand and the baseline input."""
         return False
 
     def in_order(self, explicand: Explicand, kept: Tensor) -> Tensor | None:
@@ -487,3 +494,362 @@ class SpectralNoise(Baseline):
         turned = torch.from_numpy(phases).to(explicand)
         noise: Tensor = torch.fft.irfft(spectrum * torch.polar(torch.ones_like(turned), turned), explicand.shape[-1])
         return noise
+
+
+# --- removals of words and patches ----------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class TokenRemoval(Removal):
+    """A way to remove words.
+
+    Args:
+        token: id of the token that takes part: in place of a removed one, or as what an empty text consists of. Filled in
+            from the encoder where it is not given.
+
+    """
+
+    made_for = "texts"
+    token: int | None = None
+
+    def __post_init__(self) -> None:
+        if self.token is not None:
+            check_count("token", self.token, 0)
+
+    @abstractmethod
+    def remove(self, explicand: Explicand, kept: Tensor) -> list[Tensor]:
+        """Return the text with some features kept and the rest removed, for every row of ``kept [n, m]``."""
+
+    def baseline_input(self, explicand: Explicand) -> Tensor:
+        """Return the text without its words."""
+        return self.remove(explicand, torch.zeros(1, *explicand.shape))[0]
+
+    def masked(self, explicand: Explicand, baseline_input: Tensor, kept: Tensor) -> list[Tensor]:
+        """Return the texts."""
+        return self.remove(explicand, kept)
+
+    def ready(self, inputs: Inputs) -> TokenRemoval:
+        """Return the same with its token filled in from the tokenizer."""
+        if self.token is not None:
+            return self
+        pad: int | None = getattr(inputs, "pad", None)
+        if pad is None:
+            raise ValueError(
+                f"The tokenizer of {inputs.encoder!r} has no padding token; name what an empty text consists of: "
+                f"{type(self).__name__}(token_id)."
+            )
+        return replace(self, token=pad)
+
+
+@dataclass(frozen=True)
+class MaskToken(TokenRemoval):
+    """Each token of a removed word becomes the tokenizer's mask token; the others stay where they are."""
+
+    called = "mask"
+
+    def ready(self, inputs: Inputs) -> MaskToken:
+        """Return the same with the tokenizer's mask token."""
+        if self.token is not None:
+            return self
+        mask: int | None = getattr(inputs, "mask", None)
+        if mask is None:
+            raise ValueError(
+                f"The tokenizer of {inputs.encoder!r} has no mask token; remove words by baseline='deletion' or 'attention', "
+                "or name a token to put in their place: cocoax.MaskToken(token_id)."
+            )
+        return replace(self, token=mask)
+
+    def embedded(self, inputs: Embeddings) -> Embedded:
+        """Return the embedding of the mask token in place of those of the words."""
+        ready = self.ready(inputs)
+        assert ready.token is not None
+        return Embedded(inputs.with_words([], ready.token), ready)
+
+    def remove(self, explicand: Explicand, kept: Tensor) -> list[Tensor]:
+        """Return ids of the same length."""
+        assert self.token is not None
+        return list(torch.where(explicand.elements_kept(kept.bool()), explicand.tensor, self.token))
+
+
+@dataclass(frozen=True)
+class Deletion(TokenRemoval):
+    """Removed words are cut out, and what comes after them moves up."""
+
+    called = "deletion"
+
+    def remove(self, explicand: Explicand, kept: Tensor) -> list[Tensor]:
+        """Return ids of different lengths."""
+        rows = explicand.elements_kept(kept.bool())
+        return [explicand.tensor[row] if bool(row.any()) else self._empty() for row in rows]
+
+    def in_order(self, explicand: Explicand, kept: Tensor) -> Tensor:
+        """Return short texts together with short ones."""
+        return torch.argsort(self._lengths(explicand.elements_kept(kept.bool())), stable=True)
+
+    def _lengths(self, rows: Tensor) -> Tensor:
+        return rows.sum(1).clamp(min=1)
+
+    def _empty(self) -> Tensor:
+        """Return what stands for a text without any token, where the tokenizer adds no special ones."""
+        return torch.tensor([self.token])
+
+
+@dataclass(frozen=True)
+class AttentionMask(Deletion):
+    """Removed words stay in place, but no other token attends to them and they are left out of the mean."""
+
+    called = "attention"
+
+    def remove(self, explicand: Explicand, kept: Tensor) -> list[Tensor]:
+        """Return ids over attention masks, ``[2, L]``."""
+        rows = explicand.elements_kept(kept.bool())
+        return [torch.stack([explicand.tensor, row.long()]) if bool(row.any()) else self._empty() for row in rows]
+
+    def _lengths(self, rows: Tensor) -> Tensor:
+        return torch.where(rows.any(1), rows.shape[1], 1)
+
+
+# --- drop tokens ------------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class DropTokens(Removal):
+    """Removed patches are left out of the tokens of a vision transformer; the others keep their places.
+
+    There is nothing to put in place, so no baseline to choose, and half the tokens take half the time. Class tokens and
+    registers stay. With all patches dropped they are all there is; of an encoder without any (SigLIP, or the mean over
+    patches) the baseline input is a picture of zeros, which is the mean colour of most.
+
+    Features are segments of whole patches, or cells of them, as equal as their number allows. Maps show the value of its part
+    at every pixel, and ``features`` has one for each.
+
+    Args:
+        grid: cells, a number or (rows, columns); by default those of the method (``Rise(grid=7)``), and where it has none,
+            as curves and ``Occlusion``, one for each patch.
+
+    """
+
+    made_for = "pictures and vision transformers"
+    grid: int | tuple[int, int] | None = None
+
+    def __post_init__(self) -> None:
+        if self.grid is not None:
+            check_sides(self.grid)
+
+    def with_features(self, explicand: Explicand, encoder: Encoder, grid: int | tuple[int, int] | None = None) -> Explicand:
+        """Return the picture with cells of whole patches as its features; one that has features of its own is checked."""
+        patches = patches_of(encoder, explicand.tensor)
+        (height, width), (rows, columns) = patches.size, patches.grid
+        if explicand.tree is not None and explicand.label_map is not None:
+            labels = _in_patches(explicand.label_map, height, width, rows, columns)
+            return replace(explicand, feature_ids=labels, tree=None)
+        if explicand.feature_ids is not None:
+            _check_whole(explicand.feature_ids, height, width, rows, columns)
+            return explicand
+        asked = self.grid or grid or (rows, columns)
+        across = check_sides(asked)
+        if across[0] > rows or across[1] > columns:
+            raise ValueError(
+                f"A grid of {across[0]} x {across[1]} is finer than the {rows} x {columns} patches that {encoder.name!r} "
+                "cuts a picture into; use a smaller grid."
+            )
+        cells = grid_segments(rows, columns, across)
+        members = torch.full(tuple(explicand.tensor.shape[1:]), -1)  # an incomplete patch at the border is never seen
+        members[: rows * height, : columns * width] = cells.repeat_interleave(height, 0).repeat_interleave(width, 1)
+        return replace(explicand, feature_ids=members)
+
+    def encoder_for(self, encoder: Encoder, explicand: Explicand) -> Encoder:
+        """Return the encoder that leaves tokens out."""
+        if isinstance(encoder.module, Shortened):
+            return encoder
+        return without_patches(encoder, patches_of(encoder, explicand.tensor))
+
+    def baseline_input(self, explicand: Explicand) -> Tensor:
+        """Return the picture over a mask that keeps nothing, ``[C + 1, H, W]``."""
+        return torch.cat([explicand.tensor, torch.zeros_like(explicand.tensor[:1])])
+
+    def masked(self, explicand: Explicand, baseline_input: Tensor, kept: Tensor) -> Tensor:
+        """Return the picture over masks, ``[n, C + 1, H, W]``."""
+        pictures = explicand.tensor.expand(len(kept), *explicand.tensor.shape)
+        return torch.cat([pictures, explicand.elements_kept(kept).to(pictures)], dim=1)
+
+    def in_order(self, explicand: Explicand, kept: Tensor) -> Tensor:
+        """Return those with as many patches left together."""
+        return torch.argsort(explicand.elements_kept(kept).flatten(1).sum(1), stable=True)
+
+
+def _in_patches(labels: Tensor, height: int, width: int, rows: int, columns: int) -> Tensor:
+    """Return segments ``[H, W]`` made of whole patches: each patch belongs to the segment that has most of it."""
+    inside = labels[: rows * height, : columns * width].reshape(rows, height, columns, width)
+    most = inside.transpose(1, 2).flatten(2).mode(-1).values
+    numbers = torch.unique(most, return_inverse=True)[1]  # a segment may have most of no patch
+    snapped = torch.full_like(labels, -1)
+    snapped[: rows * height, : columns * width] = numbers.repeat_interleave(height, 0).repeat_interleave(width, 1)
+    return snapped
+
+
+def _check_whole(members: Tensor, height: int, width: int, rows: int, columns: int) -> None:
+    """Raise unless features are made of whole patches."""
+    fits = members.ndim == 2
+    if fits:
+        inside = members[: rows * height, : columns * width].reshape(rows, height, columns, width)
+        fits = bool((inside == inside[:, :1, :, :1]).all())
+    if not fits:
+        raise ValueError(
+            f"DropTokens removes whole patches of {height} x {width} pixels, and features of this input cut through "
+            "them; leave out its 'feature_ids', or make them of whole patches."
+        )
+
+
+# --- removals by name -----------------------------------------------------------------------------------------------------
+
+
+REMOVALS: dict[str, type[Removal]] = {
+    kind.__name__: kind
+    for kind in (
+        Blur,
+        Constant,
+        Mean,
+        Noise,
+        Fixed,
+        Background,
+        Several,
+        DropTokens,
+        MaskToken,
+        Deletion,
+        AttentionMask,
+        Silence,
+        SpectralNoise,
+    )
+}
+
+
+def resolve(removal: Any, inputs: Inputs) -> Removal:
+    """Return the removal that an option ``baseline=`` means for a kind of input.
+
+    That is a removal; a string that the kind knows; an input that is put in place; or None for the kind's default.
+    """
+    if removal is None:
+        return inputs.fit(_default(inputs))
+    if isinstance(removal, str):
+        removal = _named(removal, inputs)
+    if isinstance(removal, Removal):
+        _check_suits(removal, inputs)
+        return inputs.fit(removal)
+    if isinstance(removal, type) and issubclass(removal, Removal):
+        raise ValueError(_takes_an_object(removal.__name__, inputs))
+    if not inputs.continuous:
+        raise ValueError(f"{inputs.advice} Got {shorten(repr(removal), 80)} instead.")
+    if isinstance(removal, Real) and not inputs.is_one(removal):
+        raise ValueError(f"The 'baseline' parameter takes an object: write cocoax.Constant({removal}). {inputs.advice}")
+    items = list(inputs.each(removal)[0])
+    one_picture = len(items) == 1 and inputs.feature_kind == "image"  # which is seen as the explicand is
+    prepared = [inputs.explicand(item).tensor if one_picture else inputs.prepare(item) for item in items]
+    return inputs.fit(_put_in_place(prepared, inputs))
+
+
+def _default(inputs: Inputs) -> Removal:
+    """Return the removal that a kind of input has by default, which it may name."""
+    default = inputs.default_removal
+    if isinstance(default, Removal):
+        return default
+    if default not in REMOVALS:
+        raise ValueError(
+            f"The default removal of {type(inputs).__name__} is {default!r}, but known are {', '.join(REMOVALS)}; give it an "
+            "object of a class of your own."
+        )
+    return REMOVALS[default].default(inputs)
+
+
+def _named(name: str, inputs: Inputs) -> Removal | str:
+    """Return the removal that a string stands for; one that stands for none may be the path of an input."""
+    kinds = [REMOVALS[kind] for kind in inputs.removals]
+    for kind in kinds:
+        if name in inputs.removal_names and name in (kind.called, kind.__name__.lower()):
+            return kind.default(inputs)
+    if inputs.removal_names and not os.path.exists(name):
+        raise ValueError(f"{inputs.advice} Got {name!r} instead, and there is no file of that name.")
+    for kind in kinds:
+        if kind.__name__.lower() == name.lower():
+            raise ValueError(_takes_an_object(kind.__name__, inputs))
+    return name
+
+
+def _takes_an_object(name: str, inputs: Inputs) -> str:
+    return f"The 'baseline' parameter takes an object: write cocoax.{name}(). {inputs.advice}"
+
+
+def _put_in_place(prepared: list[Tensor], inputs: Inputs) -> Baseline:
+    """Return the baseline that an input is, or several are where the kind takes a background."""
+    several = Background.__name__ in inputs.removals
+    if len(prepared) == 1:
+        return Fixed(prepared[0].detach().to("cpu", torch.float32))
+    if not (several and prepared):
+        raise ValueError(
+            f"The 'baseline' parameter must be one {inputs.noun}{' or more' if several else ''}. Got {len(prepared)} instead."
+        )
+    shapes = sorted({tuple(tensor.shape) for tensor in prepared})
+    if len(shapes) > 1:
+        raise ValueError(
+            f"The inputs given as 'baseline' have different shapes, {list(shapes[0])} and {list(shapes[1])}; they must be "
+            "preprocessed alike."
+        )
+    return Background(torch.stack([tensor.detach().to("cpu", torch.float32) for tensor in prepared]))
+
+
+def _check_suits(removal: Removal, inputs: Inputs) -> None:
+    """Raise if a removal makes no sense for a kind of input; users' own are trusted, but blends need numbers."""
+    name = type(removal).__name__
+    if REMOVALS.get(name) is type(removal):
+        suits = name in inputs.removals
+    else:
+        suits = inputs.continuous or not isinstance(removal, Baseline)
+    if not suits:
+        raise ValueError(f"{name} is for {removal.made_for}. {inputs.advice}")
+
+
+# --- presets --------------------------------------------------------------------------------------------------------------
+
+
+MAX_OTHER_PICTURES = 3  # other pictures that scores are averaged over
+# docs/explanation/removals.md has how good their maps are.
+PRESETS: dict[str, Baseline] = {
+    "blur": Blur(),
+    "strong blur": STRONG_BLUR,
+    "mean colour": Mean(),
+    "strong blur and mean colour": Several((STRONG_BLUR, Mean())),
+}
+TOKEN_PRESETS = {"drop tokens": DropTokens()}  # of a vision transformer
+DEFAULT_PRESET = "strong blur"  # what all take unless told otherwise
+
+
+def presets_of(encoder: Encoder) -> dict[str, Removal]:
+    """Return what may be chosen by name with an encoder: tokens are dropped only where it has them."""
+    noise = stream(0).integers(0, 256, (64, 64, 3), dtype=np.uint8)
+    try:
+        patches_of(encoder, encoder.explicand(Image.fromarray(noise)).tensor)
+    except ValueError:
+        return {**PRESETS}
+    return {**PRESETS, **TOKEN_PRESETS}
+
+
+def preset(name: str, inputs: Inputs, seed: int = 0) -> Any:
+    """Return the baseline that a name, a picture's path or a folder of pictures stands for.
+
+    Of a folder ``MAX_OTHER_PICTURES`` are drawn; pictures are stretched over the explicand. Raise if there is no such thing.
+    """
+    plain = name.replace("-", " ").strip().lower()
+    known = {**PRESETS, **TOKEN_PRESETS}
+    if plain in known:
+        return known[plain]
+    path = Path(name)
+    if path.is_dir():
+        files: Sequence[Path] = image_files(path)
+        chosen = stream(seed).choice(len(files), min(MAX_OTHER_PICTURES, len(files)), replace=False)
+        pictures = [files[index] for index in sorted(chosen)]
+    else:
+        pictures = [path] if path.is_file() else []
+    if pictures:
+        return Several(tuple(Fixed(inputs.explicand(picture).tensor, stretch=True) for picture in pictures))
+    names = ", ".join(one.replace(" ", "-") for one in known)
+    raise ValueError(f"Removed parts become one of {names}, a picture, or pictures of a folder. Got {name!r} instead.")
