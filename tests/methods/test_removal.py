@@ -12,8 +12,7 @@ import torch
 from PIL import Image
 
 import cocoax
-from cocoax.methods.removal import RemovalMethod
-from cocoax.methods.run import IN_FILES
+from cocoax.methods.run import IN_FILES, RemovalMethod
 from tests.conftest import SmallNet, images
 from tests.methods.runs import EXTENDABLE, METHODS, assert_identical, every_method
 

@@ -192,7 +192,7 @@ def test_run__more_memory_than_there_is_is_told_before_encoding(method: cocoax.R
         return batch.mean((2, 3)) + 1
 
     encoder = cocoax.Encoder(encode, name="means")
-    monkeypatch.setattr("cocoax.methods.plugin_checks._memory_of_machine", lambda: 10**6)
+    monkeypatch.setattr("cocoax.methods.run._memory_of_machine", lambda: 10**6)
     with pytest.raises(ValueError, match=r"samples over \d+ cells, .* need about \d+ GB of memory; this machine has 0\. Use"):
         method.run(encoder, torch.full((3, 260, 260), 0.5).cumsum(2))
     assert sum(seen) <= 4  # both ends, and one of them again
@@ -202,7 +202,7 @@ def test_run__memory_is_not_charged_for_what_is_not_computed(monkeypatch: pytest
     encoder, picture, _ = setting()
     names = [f"column {number}" for number in range(300)]
     wide = cocoax.TabularEncoder(lambda rows: rows[:, :4] + 1, columns=names, background=torch.zeros(2, 300), name="wide")
-    monkeypatch.setattr("cocoax.methods.plugin_checks._memory_of_machine", lambda: 20_000)
+    monkeypatch.setattr("cocoax.methods.run._memory_of_machine", lambda: 20_000)
     assert len(Own().run(encoder, picture)) == SIDE
     assert len(cocoax.Rise(samples=20).run(wide, torch.ones(300))) == 20
 
@@ -212,7 +212,7 @@ def test_run__memory_of_all_versions_counts(monkeypatch: pytest.MonkeyPatch) -> 
     method = cocoax.Rise(samples=100, grid=2, estimator="paper")
     several = cocoax.Several(tuple(cocoax.Constant(level) for level in (0.0, 0.3, 0.6)))
     needed = method.run(encoder, picture).representations.nbytes
-    monkeypatch.setattr("cocoax.methods.plugin_checks._memory_of_machine", lambda: 2 * needed)
+    monkeypatch.setattr("cocoax.methods.run._memory_of_machine", lambda: 2 * needed)
     assert len(method.run(encoder, picture)) == 100
     with pytest.raises(ValueError, match=r"100 samples, with representations of 3 times \d+ numbers, .* Use fewer samples"):
         dataclasses.replace(method, baseline=several).run(encoder, picture)

@@ -17,9 +17,8 @@ import cocoax
 from cocoax.masking import GridMasks, Removal
 from cocoax.methods import run as run_module
 from cocoax.methods.estimate import Estimate
-from cocoax.methods.removal import RemovalMethod
 from cocoax.methods.rise import relative_error
-from cocoax.methods.run import IN_FILES
+from cocoax.methods.run import IN_FILES, RemovalMethod
 from cocoax.store import read_safetensors, write_safetensors
 from tests.conftest import SmallNet, images
 from tests.methods.runs import EXTENDABLE, METHODS, SAMPLED, assert_identical, every_method

@@ -13,8 +13,7 @@ import torch
 from torch.nn.modules.module import register_module_forward_pre_hook
 
 import cocoax
-from cocoax.methods.removal import RemovalMethod
-from cocoax.methods.run import Interrupted, Run
+from cocoax.methods.run import Interrupted, RemovalMethod, Run
 from tests.conftest import SmallNet, images
 from tests.methods.runs import METHODS, every_method
 

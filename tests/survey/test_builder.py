@@ -21,7 +21,7 @@ from torch import Tensor, nn
 import cocoax
 from cocoax.cautions import Caution
 from cocoax.methods.field import feature_vectors, pooled
-from cocoax.methods.removal import RemovalMethod
+from cocoax.methods.run import RemovalMethod
 from cocoax.store import atomic_write, folder_lock
 from cocoax.survey import Index, build, storage
 from cocoax.survey import builder as building

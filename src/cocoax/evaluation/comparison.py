@@ -27,7 +27,7 @@ from cocoax.masking import BitMasks, Constant, MaskedEncoder, Mean, Removal, gri
 from cocoax.masking.masked_encoder import score_anchors, score_masked
 from cocoax.methods import Method, Run
 from cocoax.methods.method import check_encoder, check_targets, explicands_of
-from cocoax.methods.removal import RemovalMethod
+from cocoax.methods.run import RemovalMethod
 from cocoax.methods.serialise import to_json_value
 from cocoax.progress import bar
 from cocoax.results import Attribution, Result

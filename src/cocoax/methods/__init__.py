@@ -17,9 +17,8 @@ from cocoax.methods.kernel_shap import KernelShap
 from cocoax.methods.method import Method
 from cocoax.methods.occlusion import Occlusion
 from cocoax.methods.random import RandomAttribution
-from cocoax.methods.removal import RemovalMethod
 from cocoax.methods.rise import Rise
-from cocoax.methods.run import Interrupted, Run
+from cocoax.methods.run import Interrupted, RemovalMethod, Run
 from cocoax.results import Attribution, Interactions
 
 __all__ = [

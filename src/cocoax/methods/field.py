@@ -29,8 +29,7 @@ from cocoax.store import Layout, corrupt_file_errors, read_safetensors, write_sa
 from cocoax.targets import Target
 
 if TYPE_CHECKING:
-    from cocoax.methods.removal import RemovalMethod
-    from cocoax.methods.run import Run
+    from cocoax.methods.run import RemovalMethod, Run
 
 GROUPS = 16  # random sums that errors are kept by: an error is then known to about 1 / sqrt(2 * 16), 18 %
 AT_ONCE = 32  # columns of a map of pixels that are in memory at a time

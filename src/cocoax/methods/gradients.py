@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.checks import check_at_least, check_count, check_kind, check_positive
+from cocoax.checks import check_at_least, check_count, check_kind, check_positive, multiplies
 from cocoax.encoders import Encoder
 from cocoax.encoders.embedding import differentiable
 from cocoax.encoders.fast_encoder import shared_encoder
@@ -30,7 +30,6 @@ from cocoax.masking import Fixed, MaskedEncoder, resolve
 from cocoax.masking.removals import stretched
 from cocoax.methods.estimate import Estimate, Origin, attributions
 from cocoax.methods.method import Method, normal
-from cocoax.methods.plugin_checks import points_of, weights_of
 from cocoax.progress import bar
 from cocoax.references import Reference
 from cocoax.results.attribution import Attribution
@@ -98,19 +97,19 @@ class GradientMethod(Method):
         for masked in masked_encoders:
             check_one_baseline(masked, self)
         scores = [masked.score(targets) for masked in masked_encoders]
-        weights = weights_of(self)
+        weights = _weights_of(self)
         parts, mixture = shared_parts(targets)
         sums = [_Sums(mixture, explicand, self.sampled) for explicand in explicands]
         size = encoder.batch_size(explicands[0].tensor, self.batch_size)
         first = slice(0, min(size, len(weights)))
         for masked in masked_encoders:
             if not masked.fast.trusted:
-                masked.fast.encode(points_of(self, masked.explicand, masked.baseline_input, first).at)
+                masked.fast.encode(_points_of(self, masked.explicand, masked.baseline_input, first).at)
         encoder = shared_encoder([masked.fast for masked in masked_encoders])
         with bar(len(explicands) * len(weights), f"{type(self).__name__} on {encoder.name}", progress) as shown:
             for batch in _batches(len(explicands), len(weights), size):
                 points = [
-                    points_of(self, explicands[index], masked_encoders[index].baseline_input, rows) for index, rows in batch
+                    _points_of(self, explicands[index], masked_encoders[index].baseline_input, rows) for index, rows in batch
                 ]
                 own = [
                     masked_encoders[index].anchors[0]
@@ -129,6 +128,38 @@ class GradientMethod(Method):
             attributions(origin, masked.explicand, targets, anchors, total.estimate(), masked.anchors[0])
             for masked, anchors, total in zip(masked_encoders, scores, sums, strict=True)
         ]
+
+
+def _weights_of(method: GradientMethod) -> Tensor:
+    """Return the weights of a method's points; raise unless they are one number for each of at least one."""
+    weights, name = method.weights(), type(method).__name__
+    check_kind(f"{name}.weights", weights, Tensor, "must return a tensor [number of points]")
+    if weights.ndim != 1 or len(weights) == 0:
+        raise ValueError(
+            f"{name}.weights must return one weight for each point, [points]. Got {list(weights.shape)} instead."
+        )
+    return weights
+
+
+def _points_of(method: GradientMethod, explicand: Explicand, baseline: Tensor, rows: slice) -> Points:
+    """Return some of a method's points, in single precision; raise unless they are as many, and of the explicand's shape."""
+    points, name = method.points(explicand, baseline, rows), type(method).__name__
+    if not (hasattr(points, "at") and hasattr(points, "factor")):
+        raise TypeError(f"{name}.points must return cocoax.methods.Points(at, factor). Got {type(points).__name__} instead.")
+    wanted = [rows.stop - rows.start, *explicand.tensor.shape]
+    if list(points.at.shape) != wanted:
+        raise ValueError(
+            f"The points that {name}.points gives must be {wanted}: their number, then the shape of the explicand's tensor. "
+            f"Got {list(points.at.shape)} instead."
+        )
+    if not multiplies(points.factor.shape, wanted):
+        raise ValueError(
+            f"The factor that {name}.points gives must be {wanted}, as the points are, {wanted[1:]} for all of them, or [1]. "
+            f"Got {list(points.factor.shape)} instead."
+        )
+    if points.at.dtype == points.factor.dtype == torch.float32:
+        return points
+    return replace(points, at=points.at.float(), factor=points.factor.float())
 
 
 def check_one_baseline(masked: MaskedEncoder, method: Method) -> None:

@@ -20,7 +20,7 @@ from cocoax.inputs.segmentation import check_sides
 from cocoax.masking import grid_segments
 from cocoax.methods.estimate import Effects, Estimate
 from cocoax.methods.odd_regression import OddRegression, kernel_of_pair, learn_prior, odd_regression, pairs_of_size
-from cocoax.methods.removal import RemovalMethod
+from cocoax.methods.run import RemovalMethod
 from cocoax.seeding import check_seed, stream
 
 GRID = 7  # rectangles in each direction where nothing says how many

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from cocoax.methods.estimate import Estimate
-from cocoax.methods.removal import RemovalMethod
+from cocoax.methods.run import RemovalMethod
 
 MOST_WINDOWS = 1_000_000
 

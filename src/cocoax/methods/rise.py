@@ -18,8 +18,7 @@ from cocoax.masking import BitMasks, Blur, GridMasks
 from cocoax.masking.control_variates import FOLDS, Fit
 from cocoax.masking.masks import PooledMasks, mask_geometry
 from cocoax.methods.estimate import Effects, Estimate, widening
-from cocoax.methods.removal import RemovalMethod
-from cocoax.methods.run import Run
+from cocoax.methods.run import RemovalMethod, Run
 from cocoax.results.attribution import Attribution
 from cocoax.seeding import check_seed, stream
 from cocoax.targets import Target, representation_similarity

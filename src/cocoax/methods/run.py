@@ -1,4 +1,4 @@
-"""Runs: the encoder's answers to one explicand's perturbations, from which any target is explained.
+"""Removal methods, and runs: the encoder's answers to one explicand's perturbations, from which any target is explained.
 
 A run holds the explicand, the perturbations (compactly) and the representations of the perturbed inputs. All
 removal-based estimates are linear in the scores of the perturbed inputs, so a run answers any target, now or later,
@@ -7,43 +7,44 @@ without the encoder.
 
 from __future__ import annotations
 
+import math
+import os
+import time
 import weakref
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, field, fields, replace
+from math import prod
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self, overload
+from typing import Any, ClassVar, Self, overload
 
 import torch
 from torch import Tensor
 
 from cocoax.cautions import caution
-from cocoax.checks import check_count
+from cocoax.checks import check_count, check_kind
 from cocoax.encoders import Encoder
 from cocoax.encoders.forward import ROUNDING, rounding_of
 from cocoax.encoders.function_calls import BudgetError
 from cocoax.inputs import Explicand
 from cocoax.inputs.explicand import load_display, save_display
-from cocoax.inputs.segmentation import MergeTree
-from cocoax.masking import MaskedEncoder, Masks, Removal, resolve
+from cocoax.inputs.segmentation import MergeTree, grid_segments
+from cocoax.masking import GridMasks, MaskedEncoder, Masks, Removal, resolve
+from cocoax.masking.control_variates import FOLDS
 from cocoax.masking.masked_encoder import score_anchors, score_masked
-from cocoax.methods.estimate import Origin, attributions
+from cocoax.methods.estimate import Effects, Estimate, Origin, attributions
 from cocoax.methods.field import GROUPS, Field, field_of
-from cocoax.methods.method import Askable, as_asked, check_encoder, check_targets
-from cocoax.methods.plugin_checks import check_memory, drawn, estimated
+from cocoax.methods.method import Askable, Input, Method, as_asked, check_encoder, check_targets, explicands_of
 from cocoax.methods.serialise import from_json_value, to_file_value, type_name
 from cocoax.progress import Bar, bar
 from cocoax.results.attribution import Attribution
 from cocoax.results.remarks import removed_of
 from cocoax.similarity import Similarity
 from cocoax.spaces import same_space
-from cocoax.store import Layout, corrupt_file_errors, read_safetensors, write_safetensors
+from cocoax.store import Layout, corrupt_file_errors, load_or_quarantine, read_safetensors, write_safetensors
 from cocoax.targets import Target
 
-if TYPE_CHECKING:
-    from cocoax.methods.removal import RemovalMethod
-
-# Methods that saved runs are made by, by what files call them; every removal method adds itself.
-IN_FILES: dict[str, type] = {}
 _LAYOUT = Layout(
     "run",
     {
@@ -59,14 +60,165 @@ _LAYOUT = Layout(
 )
 
 
-class _Checkpoint(Protocol):
-    """Where a run notes what it has encoded while it is made, so that not all is lost if its process is killed."""
+_UNFINISHED = Layout("unfinished run", {"representations": "* d"}, {"encoder": str})
+MAX_LOST_SECONDS = 5.0  # of work that a killed process loses
 
-    def earlier(self, masks: Masks) -> Tensor | None:
-        """Return the representations that an unfinished run left, for as many of the first masks as it has in common."""
 
-    def note(self, masks: Masks, representations: Tensor, at_once: bool = False) -> None:
-        """Take note of the representations of the first masks, which are all there are so far; now and then, or at once."""
+# --- removal methods ------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RemovalMethod(Method):
+    """A method that removes parts of the explicand and looks at what that does to its representation.
+
+    Args:
+        baseline: what replaces removed pixels: a :class:`cocoax.Baseline`, or a picture. Words are removed by ``"mask"``,
+            ``"deletion"`` or ``"attention"``; columns are replaced by a :class:`cocoax.Background`. By default what suits the
+            kind of input: a blur, the mask token, the mean of the background.
+        batch_size: perturbed inputs encoded at a time; automatic if not given.
+
+    """
+
+    defined: ClassVar[dict[str, type[RemovalMethod]]] = {}  # all classes, by what files call them
+    # Options that say how long a run is, not what it is: a longer run begins with a shorter one, and serves in its place.
+    lengthening: ClassVar[tuple[str, ...]] = ()
+    # Options that only say how a run is read.
+    reading: ClassVar[tuple[str, ...]] = ()
+
+    baseline: Any = field(default=None, kw_only=True)
+    batch_size: int | None = field(default=None, kw_only=True)
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        RemovalMethod.defined[type_name(cls)] = cls
+
+    def options_of(self, shape: tuple[int, ...]) -> set[str]:
+        """Return the names of the options that decide what a run over features of this shape is: another has other masks."""
+        return {option.name for option in fields(self)} - {*self.lengthening, *self.reading}
+
+    def choose_features(self, encoder: Encoder, explicand: Explicand) -> tuple[Self, Explicand]:
+        """Return the method and the explicand as they go together: each may decide what the features are.
+
+        By default the cells that an explicand asks for are its parts.
+        """
+        if explicand.grid is None:
+            return self, explicand
+        labels = grid_segments(explicand.tensor.shape[-2], explicand.tensor.shape[-1], explicand.grid)
+        return self, replace(explicand, feature_ids=labels, grid=None)
+
+    @abstractmethod
+    def draw(self, shape: tuple[int, ...], count: int | None = None) -> Masks:
+        """Return masks for features of this shape: ``count`` of them, or as many as the method's options say.
+
+        The shape is (H, W) for pixels and (m,) for a list of features (words, columns). A larger count begins with the same
+        masks, which is what lets a run be extended.
+        """
+
+    @abstractmethod
+    def restore(self, shape: tuple[int, ...], tensors: dict[str, Tensor]) -> Masks:
+        """Return masks from their compact form."""
+
+    @abstractmethod
+    def estimate(self, masks: Any, scores: Tensor, anchors: Tensor) -> Estimate:
+        """Return maps from the scores of the masked inputs ``[n, k]`` and of explicand and baseline ``[2, k]``."""
+
+    def adapted(self, masks: Any, representations: Tensor, anchors: Tensor) -> Any:
+        """Return the masks with what an estimator learns from the representations of masked inputs and anchors, if anything.
+
+        It may not depend on a target, or maps would no longer be linear in targets.
+        """
+        return masks
+
+    def cells(self, masks: Any, grid: int | tuple[int, int] | None) -> Any:
+        """Return masks whose estimates have one value per cell of a grid instead of per pixel.
+
+        Masks over a list of features are what they are. By default there is no faster way than to pool the map.
+        """
+        return masks
+
+    def effects(self, masks: Any, scores: Tensor, anchors: Tensor) -> Effects:
+        """Return how much keeping a feature, rather than removing it, changes each score; for masks of :meth:`cells`."""
+        estimate = self.estimate(masks, scores, anchors)
+        neutral = 0.0 if estimate.neutral is None else estimate.neutral.view(-1, *[1] * (estimate.values.ndim - 1))
+        return Effects(estimate.values - neutral)
+
+    def deviations(self, masks: Any, scores: Tensor, anchors: Tensor, signs: Callable[[int], Tensor]) -> Tensor | None:
+        """Return random sums of what single samples contribute to the error of maps, ``[groups, k, *shape]``.
+
+        The mean of their squares is the squared standard error, of any mixture of the scores too, which is how a field knows
+        the errors of targets that nobody has asked about yet. ``signs(n)`` gives ``[n, groups]`` random signs. Zeros where
+        nothing is left to chance, None where nothing is known about it.
+        """
+        return None
+
+    def more(self, run: Run, targets: Sequence[Target]) -> int:
+        """Return how many more perturbations a run needs for these targets; 0 ends it. By default it is long enough."""
+        return 0
+
+    def at_length(self, run: Run, at_least: bool) -> tuple[Run, int]:
+        """Return an earlier run of this method as it can be used, and how many perturbations it lacks.
+
+        ``at_least`` takes all of a run that is longer than asked for. By default a run is as long as what :meth:`draw` gives.
+        """
+        wanted = len(drawn(self, run.explicand.shape))
+        if len(run) > wanted and not at_least:
+            return run.first(wanted), 0
+        return run, max(wanted - len(run), 0)
+
+    @overload
+    def run(  # type: ignore[overload-overlap]
+        self,
+        encoder: Encoder,
+        explicand: Input,
+        targets: Target | Sequence[Target] = (),
+        *,
+        features: Any = None,
+        progress: bool | None = None,
+    ) -> Run: ...
+
+    @overload
+    def run(
+        self,
+        encoder: Encoder,
+        explicand: Iterable[Input],
+        targets: Target | Sequence[Target] = (),
+        *,
+        features: Any = None,
+        progress: bool | None = None,
+    ) -> list[Run]: ...
+
+    def run(
+        self,
+        encoder: Encoder,
+        explicand: Any,
+        targets: Target | Sequence[Target] = (),
+        *,
+        features: Any = None,
+        progress: bool | None = None,
+    ) -> Run | list[Run]:
+        """Do all encoder work for one explicand (a :class:`Run`) or many (a list of them).
+
+        A run answers any target. Methods that stop by themselves (``tolerance=``) look at the error of ``targets``, or of
+        the similarity to the explicand itself if there are none. ``features`` are what is removed as one part, see
+        :meth:`cocoax.Encoder.explicand`.
+        """
+        check_encoder(encoder)
+        asked = [] if isinstance(targets, list | tuple) and not targets else check_targets(targets, encoder)
+        explicands = explicands_of(encoder, explicand, features)
+        space = encoder.space
+        for target in asked:
+            target.check_space(space)
+        runs = [Run.start(self, encoder, item, asked, progress) for item in explicands]
+        return runs[0] if encoder.is_one(explicand) else runs
+
+    def _explain(
+        self, encoder: Encoder, explicands: list[Explicand], targets: list[Target], progress: bool | None
+    ) -> list[list[Attribution]]:
+        # One run at a time: its representations are not needed any more once it has answered.
+        return [Run.start(self, encoder, item, targets, progress).explain(targets) for item in explicands]
+
+
+# --- runs -----------------------------------------------------------------------------------------------------------------
 
 
 class OtherMasksError(ValueError):
@@ -118,7 +270,7 @@ class Run:
     space: str
     stopped: str = ""
     rounding: float = ROUNDING
-    checkpoint: _Checkpoint | None = field(default=None, repr=False)
+    checkpoint: RunCheckpoint | None = field(default=None, repr=False)
     maker: weakref.ref[Encoder] | None = field(default=None, repr=False)
     expected: int = 0
 
@@ -130,7 +282,7 @@ class Run:
         explicand: Explicand,
         targets: Sequence[Target],
         progress: bool | None,
-        checkpoint: _Checkpoint | None = None,
+        checkpoint: RunCheckpoint | None = None,
     ) -> Self:
         """Encode everything that ``method`` asks for; the caller has identified the encoder."""
         method, explicand = method.choose_features(encoder, explicand)
@@ -463,7 +615,7 @@ class Run:
         explicand = Explicand(tensors["explicand"], display, tensors.get("feature_ids"), tree=tree)
         display.check_names(explicand.shape)
         plain = dict(header["method"])
-        known = {**{type_name(kind): kind for kind in Removal.defined}, **IN_FILES}
+        known = {**{type_name(kind): kind for kind in Removal.defined}, **RemovalMethod.defined}
         how = plain["baseline"]
         if not (isinstance(how, dict) and how.get("type") in known):
             # A user's class that is not imported, or cannot be written down: of a blend its pixels are all one needs.
@@ -492,3 +644,128 @@ def _powers_of_two(scores: Tensor) -> Tensor:
     """Return the size of each column of scores ``[n, k]``, as a power of two, by which nothing is rounded: ``[k]``."""
     exponents = torch.frexp(scores.abs().amax(0).double()).exponent
     return torch.ldexp(torch.ones(len(exponents), dtype=torch.float64), exponents)
+
+
+# --- unfinished runs --------------------------------------------------------------------------------------------------------
+
+
+class RunCheckpoint:
+    """The representations of an unfinished run, in a file beside its place in the cache: a killed process loses seconds.
+
+    The file is written every few seconds, but never so often that writing takes more than a twentieth of the time.
+    """
+
+    def __init__(self, path: Path, encoder: str) -> None:
+        self.path = path
+        self.encoder = encoder
+        self._length = 0  # of what is in the file
+        self._due = time.monotonic() + MAX_LOST_SECONDS
+
+    def earlier(self, masks: Masks) -> Tensor | None:
+        """Return the representations that an unfinished run left, for as many of the first masks as it has in common."""
+        tensors = load_or_quarantine(self.path, lambda path: read_safetensors(path, _UNFINISHED)[0])
+        if tensors is None:
+            return None
+        representations: Tensor = tensors["representations"]
+        self._length = len(representations)
+        common = min(len(masks), len(representations))
+        for name, ours in _for_each(masks, len(masks)).items():
+            theirs = tensors.get(name)
+            if theirs is None or theirs.shape[1:] != ours.shape[1:] or len(theirs) < common:
+                return None
+            differs = (theirs[:common] != ours[:common]).reshape(common, -1).any(1)
+            common = int(differs.nonzero()[0]) if bool(differs.any()) else common
+        return representations[:common]
+
+    def note(self, masks: Masks, representations: Tensor, at_once: bool = False) -> None:
+        """Write the representations of the first masks, if it is time to and the file has fewer."""
+        begun, length = time.monotonic(), len(representations)
+        if length <= self._length or not (at_once or begun >= self._due):
+            return
+        tensors = {"representations": representations, **_for_each(masks, length)}
+        try:
+            write_safetensors(self.path, tensors, _UNFINISHED.kind, {"encoder": self.encoder})
+        except OSError:  # where runs cannot be kept, a warning says so at the end
+            self._due = math.inf
+            return
+        now = time.monotonic()
+        self._length, self._due = length, now + max(MAX_LOST_SECONDS, 20 * (now - begun))
+
+    def forget(self, length: int) -> None:
+        """Delete the file, unless it has more than a run of this length."""
+        if self._length <= length:
+            with suppress(OSError):
+                self.path.unlink(missing_ok=True)
+
+
+def _for_each(masks: Masks, count: int) -> dict[str, Tensor]:
+    """Return those parts of the compact masks that have a row for each mask, for the first of them."""
+    return {f"mask_{name}": part[:count] for name, part in masks.tensors.items() if len(part) == len(masks)}
+
+
+# --- checks of what a method of a user's own returns ----------------------------------------------------------------------
+
+
+def drawn(method: RemovalMethod, shape: tuple[int, ...], count: int | None = None) -> Masks:
+    """Return the masks that a method draws; raise unless they are masks, and as many as they should be."""
+    masks, name = method.draw(shape, count), type(method).__name__
+    if not all(hasattr(masks, part) for part in ("__len__", "full", "tensors")):
+        raise TypeError(
+            f"{name}.draw must return masks: an object with len(masks), masks.full(rows) and masks.tensors. "
+            f"Got {type(masks).__name__} instead."
+        )
+    if count is not None and len(masks) != count:
+        raise ValueError(
+            f"{name}.draw was asked for {count} masks and gave {len(masks)}; it must give as many as it is asked for, or say "
+            "in an error that there are no more."
+        )
+    return masks
+
+
+def check_memory(method: RemovalMethod, masks: Masks, anchors: Tensor) -> None:
+    """Raise if what a run keeps, and what its map is computed from, is more than the machine has; nothing is masked yet.
+
+    That is a representation for each mask and each of K baselines, by ``anchors [1 + K, d]``, and for an efficient map of
+    pixels squares of the number of coarse cells for each fold of a regression. Other maps take little.
+    """
+    (ends_count, dimension), features = anchors.shape, 0
+    if isinstance(masks, GridMasks) and getattr(method, "estimator", "") == "efficient":
+        features = prod(map(len, masks.geometry.pool))
+    kept, regression = 4 * len(masks) * (ends_count - 1) * dimension, 3 * FOLDS * 8 * features**2
+    there = _memory_of_machine()
+    if kept + regression > there:
+        over = f" over {features} cells" if features else ""
+        versions = f"{ends_count - 1} times " if ends_count > 2 else ""
+        advice = "a coarser grid" if regression > kept else "fewer samples"
+        raise ValueError(
+            f"{len(masks)} samples{over}, with representations of {versions}{dimension} numbers, need about "
+            f"{(kept + regression) / 2**30:.0f} GB of memory; this machine has {there / 2**30:.0f}. Use {advice}."
+        )
+
+
+def _memory_of_machine() -> int:
+    names = getattr(os, "sysconf_names", {})
+    known = "SC_PHYS_PAGES" in names and "SC_PAGE_SIZE" in names
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if known else 64 * 2**30
+
+
+def estimated(method: RemovalMethod, masks: Masks, scores: Tensor, anchors: Tensor, shape: tuple[int, ...]) -> Estimate:
+    """Return a method's maps of scores ``[n, k]``; raise unless they are k, over features of this shape."""
+    estimate, name = method.estimate(masks, scores, anchors), type(method).__name__
+    advice = "must return an Estimate, cocoax.methods.Estimate(values)"
+    check_kind(f"{name}.estimate", estimate, Estimate, advice)
+    targets = scores.shape[1]
+    for part, sizes in (("values", shape), ("standard_error", shape), ("neutral", ()), ("features", None)):
+        given = getattr(estimate, part)
+        if given is None and part != "values":
+            continue
+        check_kind(f"The {part} that {name}.estimate gives", given, Tensor, "must be a tensor")
+        # Over a list a map may also be of one row, [k, 1, m].
+        fits = given.ndim > 0 and len(given) == targets and (sizes is None or given.numel() == targets * prod(sizes))
+        if not fits:
+            wanted = [targets, *(["features"] if sizes is None else sizes)]
+            raise ValueError(
+                f"The {part} that {name}.estimate gives must be [{', '.join(map(str, wanted))}]: first the targets, of which "
+                f"there {'is' if targets == 1 else 'are'} {targets}, then the features. Got {list(given.shape)} instead."
+            )
+    return estimate

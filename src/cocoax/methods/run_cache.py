@@ -2,34 +2,26 @@
 
 from __future__ import annotations
 
-import math
-import time
 import uuid
 import warnings
 from collections.abc import Sequence
-from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any
 from weakref import WeakKeyDictionary
 
-from torch import Tensor
-
 from cocoax.encoders import Encoder
 from cocoax.inputs import Explicand
 from cocoax.inputs.explicand import save_display
-from cocoax.masking import Masks, resolve
+from cocoax.masking import resolve
 from cocoax.methods.method import check_targets
-from cocoax.methods.removal import RemovalMethod
-from cocoax.methods.run import Interrupted, OtherMasksError, Run
+from cocoax.methods.run import Interrupted, OtherMasksError, RemovalMethod, Run, RunCheckpoint
 from cocoax.methods.serialise import to_json_value
-from cocoax.store import KeyedCache, Layout, digest, folder_lock, load_or_quarantine, read_safetensors, write_safetensors
+from cocoax.store import KeyedCache, digest, folder_lock, load_or_quarantine
 from cocoax.targets import Target
 
-EVERY = 5.0  # seconds of work that a killed process loses at most
 _TOKENS: WeakKeyDictionary[Any, str] = WeakKeyDictionary()
-_LAYOUT = Layout("unfinished run", {"representations": "* d"}, {"encoder": str})
 
 
 def cached_run(
@@ -108,60 +100,6 @@ def _resumed(
         return run.resume(encoder, lacking, targets, progress), there
     except OtherMasksError:
         return None, 0
-
-
-class RunCheckpoint:
-    """The representations of an unfinished run, in a file beside its place in the cache: a killed process loses seconds.
-
-    The file is written every few seconds, but never so often that writing takes more than a twentieth of the time.
-    """
-
-    def __init__(self, path: Path, encoder: str) -> None:
-        self.path = path
-        self.encoder = encoder
-        self._length = 0  # of what is in the file
-        self._due = time.monotonic() + EVERY
-
-    def earlier(self, masks: Masks) -> Tensor | None:
-        """Return the representations that an unfinished run left, for as many of the first masks as it has in common."""
-        tensors = load_or_quarantine(self.path, lambda path: read_safetensors(path, _LAYOUT)[0])
-        if tensors is None:
-            return None
-        representations: Tensor = tensors["representations"]
-        self._length = len(representations)
-        common = min(len(masks), len(representations))
-        for name, ours in _for_each(masks, len(masks)).items():
-            theirs = tensors.get(name)
-            if theirs is None or theirs.shape[1:] != ours.shape[1:] or len(theirs) < common:
-                return None
-            differs = (theirs[:common] != ours[:common]).reshape(common, -1).any(1)
-            common = int(differs.nonzero()[0]) if bool(differs.any()) else common
-        return representations[:common]
-
-    def note(self, masks: Masks, representations: Tensor, at_once: bool = False) -> None:
-        """Write the representations of the first masks, if it is time to and the file has fewer."""
-        begun, length = time.monotonic(), len(representations)
-        if length <= self._length or not (at_once or begun >= self._due):
-            return
-        tensors = {"representations": representations, **_for_each(masks, length)}
-        try:
-            write_safetensors(self.path, tensors, _LAYOUT.kind, {"encoder": self.encoder})
-        except OSError:  # where runs cannot be kept, a warning says so at the end
-            self._due = math.inf
-            return
-        now = time.monotonic()
-        self._length, self._due = length, now + max(EVERY, 20 * (now - begun))
-
-    def forget(self, length: int) -> None:
-        """Delete the file, unless it has more than a run of this length."""
-        if self._length <= length:
-            with suppress(OSError):
-                self.path.unlink(missing_ok=True)
-
-
-def _for_each(masks: Masks, count: int) -> dict[str, Tensor]:
-    """Return those parts of the compact masks that have a row for each mask, for the first of them."""
-    return {f"mask_{name}": part[:count] for name, part in masks.tensors.items() if len(part) == len(masks)}
 
 
 def _has_folder(cache: KeyedCache) -> bool:

@@ -18,7 +18,7 @@ from cocoax.encoders import Encoder
 from cocoax.evaluation.separability import NotSeparableError, separability
 from cocoax.methods import Attribution, Method, Rise, Run
 from cocoax.methods.method import Input, check_encoder
-from cocoax.methods.removal import RemovalMethod
+from cocoax.methods.run import RemovalMethod
 from cocoax.methods.run_cache import cached_run
 from cocoax.questions.question import Encoded, Question, Side, as_target
 from cocoax.references import Reference

@@ -21,7 +21,7 @@ from cocoax.inputs import Explicand
 from cocoax.inputs.text import Text, words
 from cocoax.masking import MaskedEncoder, resolve
 from cocoax.methods import Attribution, Interactions, RemovalMethod, Rise, Run, interactions
-from cocoax.methods.plugin_checks import drawn
+from cocoax.methods.run import drawn
 from cocoax.results.interactions import PairSide, Sampled
 from cocoax.similarity import Similarity
 from cocoax.targets import Target

@@ -31,7 +31,7 @@ from cocoax.masking import MaskedEncoder, Masks
 from cocoax.masking.removals import DEFAULT_PRESET, preset, resolve
 from cocoax.methods.field import default_grid, feature_vectors, pooled
 from cocoax.methods.method import check_encoder
-from cocoax.methods.removal import RemovalMethod
+from cocoax.methods.run import RemovalMethod
 from cocoax.progress import Bar, bar
 from cocoax.seeding import stream
 from cocoax.spaces import same_space

@@ -26,7 +26,7 @@ from cocoax.inputs.base import plural
 from cocoax.inputs.explicand import load_display, save_display
 from cocoax.inputs.features import Features
 from cocoax.methods import Rise
-from cocoax.methods.removal import RemovalMethod
+from cocoax.methods.run import RemovalMethod
 from cocoax.methods.serialise import to_json_value
 from cocoax.similarity import LinearSimilarity, get_similarity
 from cocoax.spaces import same_space, space_digest

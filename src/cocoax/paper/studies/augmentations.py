@@ -21,7 +21,7 @@ from cocoax.evaluation.curves import logits_of
 from cocoax.inputs import Picture
 from cocoax.inputs.image import open_image, picture_of
 from cocoax.methods import Attribution, Method, Rise
-from cocoax.methods.removal import RemovalMethod
+from cocoax.methods.run import RemovalMethod
 from cocoax.methods.run_cache import cached_run
 from cocoax.paper.studies.study import RUN_SEEDS, LabelledStudy, Library, draw_foil, draw_of, grid_of
 from cocoax.references import Reference

@@ -19,7 +19,7 @@ from cocoax.evaluation import Measure, chance_map, corpus_majority_probability, 
 from cocoax.evaluation.curves import logits_of
 from cocoax.masking import Blur
 from cocoax.methods import Attribution, GradientShap, IntegratedGradients, Method, RandomAttribution, Rise, Run
-from cocoax.methods.removal import RemovalMethod
+from cocoax.methods.run import RemovalMethod
 from cocoax.paper.studies.published import MEASURES
 from cocoax.paper.studies.study import RUN_SEEDS, Draw, DrawnExplicand, LabelledStudy, Library, Options, draw_run, grid_of
 from cocoax.paper.studies.tables import Records, StudyPart, StudyReport

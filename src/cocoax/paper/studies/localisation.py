@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from cocoax.data.captions import caption, cifar100
 from cocoax.encoders import Encoder
 from cocoax.methods import Attribution, Rise
-from cocoax.methods.removal import RemovalMethod
+from cocoax.methods.run import RemovalMethod
 from cocoax.methods.run_cache import cached_run
 from cocoax.paper.studies.study import Options, Study
 from cocoax.questions import Question, Side
