@@ -25,7 +25,7 @@ class Banzhaf(RemovalMethod):
 
     """
 
-    lengthening: ClassVar[tuple[str, ...]] = ("samples", "batch_size")  # a ClassVar is no option
+    length_options: ClassVar[tuple[str, ...]] = ("samples", "batch_size")  # a ClassVar is no option
 
     samples: int = 500
     grid: int = 7

@@ -23,14 +23,14 @@ import torch
 from cocoax.encoders import ENCODERS
 from cocoax.inputs.explicand import DISPLAYS
 from cocoax.masking import REMOVALS, Removal
-from cocoax.methods.run import IN_FILES
+from cocoax.methods.run import RemovalMethod
 from cocoax.paper.studies import NAMES, STUDIES
 from cocoax.similarity import SIMILARITIES
 
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(DOCS.glob("how-to/adding-*.md"))
 WRITTEN = [*sorted(DOCS.rglob("*.md")), *(DOCS.parent / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
-REGISTRIES: list[dict[str, Any]] = [DISPLAYS, ENCODERS, IN_FILES, NAMES, REMOVALS, SIMILARITIES, STUDIES]
+REGISTRIES: list[dict[str, Any]] = [DISPLAYS, ENCODERS, RemovalMethod.defined, NAMES, REMOVALS, SIMILARITIES, STUDIES]
 
 
 @pytest.fixture

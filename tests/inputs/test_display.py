@@ -86,7 +86,7 @@ def test_subclass__abstract_one_needs_no_kind(known: dict[str, type[Display]]) -
 
 def test_subclass__kind_of_another_one_is_an_error(known: dict[str, type[Display]]) -> None:
     with pytest.raises(
-        TypeError, match=r"Two displays are of the kind 'picture': cocoax\.inputs\.display\.Picture and .*Mine"
+        TypeError, match=r"Two displays are of the kind 'picture': cocoax\.inputs\.explicand\.Picture and .*Mine"
     ):
 
         class Mine(Display):

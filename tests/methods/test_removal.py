@@ -12,7 +12,7 @@ import torch
 from PIL import Image
 
 import cocoax
-from cocoax.methods.run import IN_FILES, RemovalMethod
+from cocoax.methods.run import RemovalMethod
 from tests.conftest import SmallNet, images
 from tests.methods.runs import EXTENDABLE, METHODS, assert_identical, every_method
 
@@ -146,7 +146,9 @@ def test_batch_size__not_positive(encoder: cocoax.Encoder) -> None:
 
 # --- what every method promises -----------------------------------------------------------------------------------------
 
-OURS: list[RemovalMethod] = [kind() for kind in IN_FILES.values() if kind.__module__.startswith("cocoax.")]  # new ones too
+OURS: list[RemovalMethod] = [
+    kind() for kind in RemovalMethod.defined.values() if kind.__module__.startswith("cocoax.")
+]  # new ones too
 PLANES = [(method, (16, 16)) for method in (*METHODS.values(), *OURS)]
 LISTS = [(method, (6,)) for method in OURS]
 

@@ -18,7 +18,7 @@ from cocoax.masking import GridMasks, Removal
 from cocoax.methods import run as run_module
 from cocoax.methods.estimate import Estimate
 from cocoax.methods.rise import relative_error
-from cocoax.methods.run import IN_FILES, RemovalMethod
+from cocoax.methods.run import RemovalMethod
 from cocoax.store import read_safetensors, write_safetensors
 from tests.conftest import SmallNet, images
 from tests.methods.runs import EXTENDABLE, METHODS, SAMPLED, assert_identical, every_method
@@ -592,10 +592,10 @@ def test_load__method_of_a_users_own_that_has_moved(
     encoder: cocoax.Encoder, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = Rise(windows=6).run(encoder, images(1)[0]).save(tmp_path / "own.safetensors")
-    monkeypatch.delitem(IN_FILES, "tests.methods.test_run.Rise")  # as if it were not imported
+    monkeypatch.delitem(RemovalMethod.defined, "tests.methods.test_run.Rise")  # as if it were not imported
     with pytest.raises(ValueError, match=r"'tests\.methods\.test_run\.Rise', which is not known here; import the module"):
         cocoax.Run.load(path)
-    monkeypatch.setitem(IN_FILES, "tests.methods.test_run.Rise", Rise)  # what files called it
+    monkeypatch.setitem(RemovalMethod.defined, "tests.methods.test_run.Rise", Rise)  # what files called it
     assert type(cocoax.Run.load(path).method) is Rise
 
 

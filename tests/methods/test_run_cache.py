@@ -299,7 +299,7 @@ def test_cached_run__words_and_sentences_are_two_runs(tmp_path: Path) -> None:
     assert torch.equal(runs[0].representations, runs[3].representations)
 
 
-@pytest.mark.parametrize("option", Rise.lengthening + Rise.reading)
+@pytest.mark.parametrize("option", Rise.length_options + Rise.estimator_options)
 def test_cached_run__how_long_it_is_and_how_it_is_read_is_not_in_the_key(option: str, encoder: cocoax.Encoder) -> None:
     value = {"samples": 60, "tolerance": 0.5, "max_samples": 30_000, "batch_size": 7, "estimator": "paper"}[option]
     prepared = encoder.explicand(IMAGE)
@@ -308,7 +308,7 @@ def test_cached_run__how_long_it_is_and_how_it_is_read_is_not_in_the_key(option:
 
 
 @pytest.mark.parametrize(
-    "option", [field.name for field in fields(Rise) if field.name not in Rise.lengthening + Rise.reading]
+    "option", [field.name for field in fields(Rise) if field.name not in Rise.length_options + Rise.estimator_options]
 )
 def test_cached_run__all_else_is_in_the_key(option: str, encoder: cocoax.Encoder) -> None:
     value = {"baseline": cocoax.Mean(), "grid": 5, "keep": 0.4, "seed": 1, "complements": False}[option]
@@ -321,7 +321,7 @@ def test_cached_run__all_else_is_in_the_key(option: str, encoder: cocoax.Encoder
 class Longer(RemovalMethod):
     """A method of a user's own that can be lengthened, with an option that only says how it is read."""
 
-    lengthening = ("windows",)
+    length_options = ("windows",)
     reading = ("factor",)
     windows: int = 4
     factor: float = 1.0
@@ -409,9 +409,9 @@ def test_cached_run__what_an_interruption_left_of_all_subsets_is_no_draw() -> No
     )
     row = torch.arange(6).float().numpy()
     part = cocoax.Rise(samples=64).run(table, row).first(50)
-    drawn, lacking = cocoax.Rise(samples=40).at_length(part, at_least=False)
+    drawn, lacking = cocoax.Rise(samples=40).resized(part, at_least=False)
     assert (len(drawn), lacking) == (0, 40)
-    rest, lacking = cocoax.Rise(samples=64).at_length(part, at_least=False)
+    rest, lacking = cocoax.Rise(samples=64).resized(part, at_least=False)
     assert (len(rest), lacking) == (50, 14)
 
 

@@ -96,7 +96,13 @@ class _Side:
     def matched(self, similarity: LinearSimilarity) -> PairSide:
         """Return the input of this side, as it is shown."""
         method, tensors = self.run.method, dict[str, Tensor]()
-        unimportant = (*method.lengthening, *method.reading, "baseline", "batch_size", "seed")  # baselines are in the ends
+        unimportant = (
+            *method.length_options,
+            *method.estimator_options,
+            "baseline",
+            "batch_size",
+            "seed",
+        )  # baselines are in the ends
         asked = {name: value for name, value in to_json_value(method, tensors).items() if name not in unimportant}
         identity = digest(self.run.anchors, self.run.space, str(similarity), asked, *tensors.values())
         explicand = self.run.explicand

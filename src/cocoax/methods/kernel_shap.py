@@ -48,7 +48,7 @@ class KernelShap(RemovalMethod):
 
     """
 
-    lengthening: ClassVar[tuple[str, ...]] = ("samples", "batch_size")
+    length_options: ClassVar[tuple[str, ...]] = ("samples", "batch_size")
 
     samples: int = 1024
     grid: int | tuple[int, int] | None = None

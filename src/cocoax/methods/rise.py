@@ -236,8 +236,8 @@ class Rise(RemovalMethod):
 
     """
 
-    lengthening: ClassVar[tuple[str, ...]] = ("samples", "tolerance", "max_samples", "batch_size")
-    reading: ClassVar[tuple[str, ...]] = ("estimator",)
+    length_options: ClassVar[tuple[str, ...]] = ("samples", "tolerance", "max_samples", "batch_size")
+    estimator_options: ClassVar[tuple[str, ...]] = ("estimator",)
 
     samples: int = 1000
     grid: int | tuple[int, int] | None = None
@@ -334,7 +334,7 @@ class Rise(RemovalMethod):
         # Masks of an earlier version are all drawn anew.
         return masks if masks.as_drawn else GridMasks(geometry, bits, shifts, self.keep)
 
-    def at_length(self, run: Run, at_least: bool) -> tuple[Run, int]:
+    def resized(self, run: Run, at_least: bool) -> tuple[Run, int]:
         """Return the first samples of a run that is longer than asked for, which are what a new one would have drawn."""
         if len(run.explicand.shape) == 1:
             run = self._of_subsets(run)
@@ -387,7 +387,7 @@ class Rise(RemovalMethod):
             return torch.zeros(1, y.shape[1], 1, masks.bits.shape[1], dtype=torch.float64)
         return _paper_deviations(masks, y, signs) if self.estimator == "paper" else _efficient_deviations(masks, y, signs)
 
-    def more(self, run: Run, targets: Sequence[Target]) -> int:
+    def samples_needed(self, run: Run, targets: Sequence[Target]) -> int:
         """Return enough, by the error so far, to come within the tolerance; the run says why it stopped."""
         if self.tolerance is None:
             return 0

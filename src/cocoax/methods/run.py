@@ -81,9 +81,9 @@ class RemovalMethod(Method):
 
     defined: ClassVar[dict[str, type[RemovalMethod]]] = {}  # all classes, by what files call them
     # Options that say how long a run is, not what it is: a longer run begins with a shorter one, and serves in its place.
-    lengthening: ClassVar[tuple[str, ...]] = ()
+    length_options: ClassVar[tuple[str, ...]] = ()
     # Options that only say how a run is read.
-    reading: ClassVar[tuple[str, ...]] = ()
+    estimator_options: ClassVar[tuple[str, ...]] = ()
 
     baseline: Any = field(default=None, kw_only=True)
     batch_size: int | None = field(default=None, kw_only=True)
@@ -94,7 +94,7 @@ class RemovalMethod(Method):
 
     def options_of(self, shape: tuple[int, ...]) -> set[str]:
         """Return the names of the options that decide what a run over features of this shape is: another has other masks."""
-        return {option.name for option in fields(self)} - {*self.lengthening, *self.reading}
+        return {option.name for option in fields(self)} - {*self.length_options, *self.estimator_options}
 
     def choose_features(self, encoder: Encoder, explicand: Explicand) -> tuple[Self, Explicand]:
         """Return the method and the explicand as they go together: each may decide what the features are.
@@ -151,16 +151,16 @@ class RemovalMethod(Method):
         """
         return None
 
-    def more(self, run: Run, targets: Sequence[Target]) -> int:
+    def samples_needed(self, run: Run, targets: Sequence[Target]) -> int:
         """Return how many more perturbations a run needs for these targets; 0 ends it. By default it is long enough."""
         return 0
 
-    def at_length(self, run: Run, at_least: bool) -> tuple[Run, int]:
+    def resized(self, run: Run, at_least: bool) -> tuple[Run, int]:
         """Return an earlier run of this method as it can be used, and how many perturbations it lacks.
 
         ``at_least`` takes all of a run that is longer than asked for. By default a run is as long as what :meth:`draw` gives.
         """
-        wanted = len(drawn(self, run.explicand.shape))
+        wanted = len(draw_checked(self, run.explicand.shape))
         if len(run) > wanted and not at_least:
             return run.first(wanted), 0
         return run, max(wanted - len(run), 0)
@@ -288,9 +288,9 @@ class Run:
         method, explicand = method.choose_features(encoder, explicand)
         removal = resolve(method.baseline, encoder.inputs)
         explicand = removal.with_features(explicand, encoder, getattr(method, "grid", None))
-        masks = drawn(method, explicand.shape)  # what is wrong with its options is told before anything is encoded
+        masks = draw_checked(method, explicand.shape)  # what is wrong with its options is told before anything is encoded
         masked = MaskedEncoder(encoder, explicand, removal)
-        check_memory(method, masks, masked.anchors)
+        _check_memory(method, masks, masked.anchors)
         method = replace(method, baseline=masked.removal)
         nothing = masked.anchors.new_empty(0, masked.anchors.shape[1])
         space = encoder.identity.space
@@ -339,7 +339,7 @@ class Run:
 
     def resume(self, encoder: Encoder, lacking: int, targets: Sequence[Target], progress: bool | None = None) -> Self:
         """Encode what it lacks, and then as much as its method asks for by itself; return itself."""
-        more = 0 if lacking else self.method.more(self, targets)
+        more = 0 if lacking else self.method.samples_needed(self, targets)
         if not (lacking or more):
             return self
         had = len(self)
@@ -409,7 +409,7 @@ class Run:
         ``asked`` is what it has asked for already.
         """
         try:
-            while more := asked or self.method.more(self, targets):
+            while more := asked or self.method.samples_needed(self, targets):
                 asked = 0
                 shown.total = max(self.expected, len(self) + more) - had
                 shown.set_postfix_str(self.stopped)
@@ -455,7 +455,7 @@ class Run:
 
     def _drawn_again(self, count: int) -> Masks:
         """Return so many masks, which begin with those of the run or are its first ones; raise if they are others."""
-        masks = drawn(self.method, self.explicand.shape, count)
+        masks = draw_checked(self.method, self.explicand.shape, count)
         common = min(count, len(self))
         before, after = (made.tensors.items() for made in (self.masks, masks))
         parts = [(ours[:common], dict(after).get(name)) for name, ours in before if len(ours) == len(self)]
@@ -495,11 +495,11 @@ class Run:
                     self.checkpoint.note(masks, representations[:done])
             if done < len(masks):
                 self._end_within_budget(done, len(masks))
-                masks, representations = drawn(self.method, self.explicand.shape, done), representations[:done].clone()
+                masks, representations = draw_checked(self.method, self.explicand.shape, done), representations[:done].clone()
         except KeyboardInterrupt:
             if self.checkpoint is not None:
                 self.checkpoint.note(masks, representations[:done], at_once=True)
-            self._keep(drawn(self.method, self.explicand.shape, done), representations[:done].clone())
+            self._keep(draw_checked(self.method, self.explicand.shape, done), representations[:done].clone())
             self.stopped = "interrupted"
             raise Interrupted(self) from None
         self._keep(masks, representations)
@@ -542,7 +542,7 @@ class Run:
         # Maps are linear in scores, so these may be about 1 on the way, where their squares neither overflow nor vanish.
         sizes = _powers_of_two(torch.cat([anchors, scores]))
         about_one = scores.double() / sizes, anchors.double() / sizes
-        estimate = estimated(self.method, self.masks, *about_one, self.explicand.shape).times(sizes)
+        estimate = _estimate_checked(self.method, self.masks, *about_one, self.explicand.shape).times(sizes)
         return as_asked(targets, attributions(self.origin, self.explicand, asked, anchors, estimate, self.anchors[0]))
 
     @property
@@ -706,7 +706,7 @@ def _for_each(masks: Masks, count: int) -> dict[str, Tensor]:
 # --- checks of what a method of a user's own returns ----------------------------------------------------------------------
 
 
-def drawn(method: RemovalMethod, shape: tuple[int, ...], count: int | None = None) -> Masks:
+def draw_checked(method: RemovalMethod, shape: tuple[int, ...], count: int | None = None) -> Masks:
     """Return the masks that a method draws; raise unless they are masks, and as many as they should be."""
     masks, name = method.draw(shape, count), type(method).__name__
     if not all(hasattr(masks, part) for part in ("__len__", "full", "tensors")):
@@ -722,7 +722,7 @@ def drawn(method: RemovalMethod, shape: tuple[int, ...], count: int | None = Non
     return masks
 
 
-def check_memory(method: RemovalMethod, masks: Masks, anchors: Tensor) -> None:
+def _check_memory(method: RemovalMethod, masks: Masks, anchors: Tensor) -> None:
     """Raise if what a run keeps, and what its map is computed from, is more than the machine has; nothing is masked yet.
 
     That is a representation for each mask and each of K baselines, by ``anchors [1 + K, d]``, and for an efficient map of
@@ -749,7 +749,9 @@ def _memory_of_machine() -> int:
     return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") if known else 64 * 2**30
 
 
-def estimated(method: RemovalMethod, masks: Masks, scores: Tensor, anchors: Tensor, shape: tuple[int, ...]) -> Estimate:
+def _estimate_checked(
+    method: RemovalMethod, masks: Masks, scores: Tensor, anchors: Tensor, shape: tuple[int, ...]
+) -> Estimate:
     """Return a method's maps of scores ``[n, k]``; raise unless they are k, over features of this shape."""
     estimate, name = method.estimate(masks, scores, anchors), type(method).__name__
     advice = "must return an Estimate, cocoax.methods.Estimate(values)"

@@ -95,7 +95,7 @@ def _resumed(
     if run is None:
         return None, 0
     try:
-        run, lacking = method.at_length(run, at_least)
+        run, lacking = method.resized(run, at_least)
         there, run.checkpoint = len(run), checkpoint
         return run.resume(encoder, lacking, targets, progress), there
     except OtherMasksError:

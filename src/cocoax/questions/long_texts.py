@@ -21,7 +21,7 @@ from cocoax.inputs import Explicand
 from cocoax.inputs.text import Text, words
 from cocoax.masking import MaskedEncoder, resolve
 from cocoax.methods import Attribution, Interactions, RemovalMethod, Rise, Run, interactions
-from cocoax.methods.run import drawn
+from cocoax.methods.run import draw_checked
 from cocoax.results.interactions import PairSide, Sampled
 from cocoax.similarity import Similarity
 from cocoax.targets import Target
@@ -72,7 +72,7 @@ class Plan:
         removal = resolve(method.baseline, encoder.inputs)
         explicand = removal.with_features(explicand, encoder, getattr(method, "grid", None))
         masked = MaskedEncoder(encoder, explicand, removal, anchors=torch.empty(0))
-        return masked.inputs(drawn(method, explicand.shape))
+        return masked.inputs(draw_checked(method, explicand.shape))
 
     def carried_out(self, make: Callable[[Explicand, RemovalMethod], Run], target: Target | None) -> Run | NestedRun:
         """Return the runs, each from ``make``; the sentences that matter are those that raise the target most."""

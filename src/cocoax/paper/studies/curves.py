@@ -125,7 +125,7 @@ def _explain(
 
 def _without_reading(method: RemovalMethod) -> RemovalMethod:
     """Return the method with the options that only change how a run is read set to their defaults."""
-    defaults: dict[str, Any] = {item.name: item.default for item in fields(method) if item.name in method.reading}
+    defaults: dict[str, Any] = {item.name: item.default for item in fields(method) if item.name in method.estimator_options}
     return replace(method, **defaults)
 
 
