@@ -179,7 +179,7 @@ class _Documents:
         import torch
 
         from cocoax.questions.windows import pieces_of, represent
-        from cocoax.vectors import read_vectors
+        from cocoax.references import read_vectors
 
         own = represent(pieces_of(encoder, query)).double()
         owners = torch.arange(len(self.contents))

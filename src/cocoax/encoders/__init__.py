@@ -8,8 +8,7 @@ from typing import TYPE_CHECKING, Any
 from cocoax.encoders.families import ENCODERS, Known, load
 
 if TYPE_CHECKING:  # torch is imported when one of these is first used: the list of encoders does without
-    from cocoax.encoders.encoder import Encoder
-    from cocoax.encoders.tabular import TabularEncoder
+    from cocoax.encoders.encoder import Encoder, TabularEncoder
     from cocoax.encoders.text import TextEncoder
     from cocoax.encoders.wrapper import wrap
     from cocoax.inputs import Explicand, ImagePreprocess
@@ -30,7 +29,7 @@ _HOMES = {
     "Encoder": "cocoax.encoders.encoder",
     "Explicand": "cocoax.inputs",
     "ImagePreprocess": "cocoax.inputs",
-    "TabularEncoder": "cocoax.encoders.tabular",
+    "TabularEncoder": "cocoax.encoders.encoder",
     "TextEncoder": "cocoax.encoders.text",
     "wrap": "cocoax.encoders.wrapper",
 }

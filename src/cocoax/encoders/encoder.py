@@ -34,7 +34,7 @@ from cocoax.encoders.forward import (
 from cocoax.encoders.identity import Identity, Probe, WeightsDigest, identify
 from cocoax.encoders.inner_maps import inner_maps
 from cocoax.encoders.stream import Streaming, in_order, prepared_batches, stream_reference
-from cocoax.inputs import Explicand, Inputs, Pictures
+from cocoax.inputs import Explicand, Inputs, Pictures, Rows
 from cocoax.inputs.features import features_of
 from cocoax.inputs.open import each_input, is_one
 from cocoax.progress import bar
@@ -509,3 +509,40 @@ def _patch_size(owner: nn.Module | None) -> int:
     """Return the side of the patches that a module cuts pictures into by its first convolution; 1 if it does not."""
     first = next((part for part in owner.modules() if isinstance(part, nn.Conv2d)), None) if owner is not None else None
     return first.kernel_size[0] if first is not None and first.stride == first.kernel_size else 1
+
+
+# --- encoders of tables ---------------------------------------------------------------------------------------------------
+
+
+class TabularEncoder(Encoder):
+    """An encoder of rows of a table, whose explanations are about columns.
+
+    Args:
+        module: from rows ``[n, m]`` to representations ``[n, d]``.
+        columns: the names of the m columns; those of the background if that is a data frame.
+        background: rows ``[n, m]`` that say what columns usually hold; removed columns are replaced by their mean, or see
+            :class:`cocoax.Background`.
+        preprocess: from a row ``[m]`` as given to the floats ``[m]`` that the module takes; also done to the background.
+        layer, head, classes, name: as in :class:`cocoax.Encoder`.
+
+    """
+
+    inputs: Rows
+
+    def __init__(
+        self,
+        module: Callable[..., Any],
+        preprocess: Callable[[Tensor], Tensor] | None = None,
+        layer: str | None = None,
+        *,
+        columns: Sequence[str] | None = None,
+        background: Any = None,
+        head: nn.Module | None = None,
+        classes: Sequence[str] | None = None,
+        name: str | None = None,
+    ) -> None:
+        columns = getattr(background, "columns", None) if columns is None else columns
+        if columns is None:
+            raise TypeError("An encoder of columns needs columns=, the name of each column, or a data frame as background=.")
+        inputs = Rows(columns, preprocess, background)
+        super().__init__(module, layer=layer, head=head, classes=classes, name=name, inputs=inputs)

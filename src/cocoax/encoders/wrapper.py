@@ -14,13 +14,12 @@ import torch
 from torch import Tensor, nn
 
 from cocoax.encoders.devices import HALF, precision_named
-from cocoax.encoders.encoder import Encoder, is_sentence_transformer
+from cocoax.encoders.encoder import Encoder, TabularEncoder, is_sentence_transformer
 from cocoax.encoders.families import clip, huggingface, open_clip, sentence, timm
 from cocoax.encoders.families.processors import Preprocess, noise, preprocess_of, same_pixels
 from cocoax.encoders.forward import ModelFunction, first_parameter, random_state_kept
 from cocoax.encoders.late_interaction import is_pylate, late_function_encoder, late_picture_encoder, pylate_encoder
 from cocoax.encoders.rerankers import Reranker, is_cross_encoder
-from cocoax.encoders.tabular import TabularEncoder
 from cocoax.encoders.text import TextEncoder
 from cocoax.encoders.text_functions import embedding_of, items_of, picture_function_encoder, text_function_encoder
 

@@ -23,7 +23,7 @@ from cocoax.methods.run_cache import cached_run
 from cocoax.questions.question import Encoded, Question, Side, as_target
 from cocoax.references import Reference
 from cocoax.results import Result
-from cocoax.results.regions import Region, top_regions
+from cocoax.results.attribution import Region, top_regions
 from cocoax.results.remarks import LITTLE_REMOVED, about_caption
 from cocoax.seeding import stream
 from cocoax.show import Gallery, Table, View

@@ -1,8 +1,7 @@
 """Results: what every answer is and can do, and the answers that methods give."""
 
-from cocoax.results.attribution import Attribution
+from cocoax.results.attribution import Attribution, Region, top_regions
 from cocoax.results.interactions import Interactions
-from cocoax.results.regions import Region, top_regions
 from cocoax.results.result import Result, ResultList
 
 __all__ = ["Attribution", "Interactions", "Region", "Result", "ResultList", "top_regions"]
