@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from cocoax.checks import (
-    MAX_COUNT,
+    _MAX_COUNT,
     as_items,
     as_numbers,
     check_at_least,
@@ -44,9 +44,9 @@ def test_check_positive__says_what_was_wrong() -> None:
             check_positive("noise", wrong)
 
 
-@pytest.mark.parametrize("wrong", [0, -1, MAX_COUNT + 1, 10**12, 2**63])
+@pytest.mark.parametrize("wrong", [0, -1, _MAX_COUNT + 1, 10**12, 2**63])
 def test_check_count__beyond_its_bounds(wrong: int) -> None:
-    check_count("samples", MAX_COUNT, 1)
+    check_count("samples", _MAX_COUNT, 1)
     with pytest.raises(
         ValueError, match=rf"The 'samples' parameter must be at (least 1|most 10000000)\. Got {wrong} instead"
     ):

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any, SupportsFloat
 if TYPE_CHECKING:  # at run time torch is imported where it is needed: to look at the cache it is not
     from torch import Tensor
 
-MAX_COUNT = 10_000_000  # of samples and steps: on the fastest of encoders a day's work
+_MAX_COUNT = 10_000_000  # of samples and steps: on the fastest of encoders a day's work
 
 
 def shown(value: object) -> str:
@@ -55,7 +55,7 @@ def check_at_least(name: str, value: float, least: float) -> None:
         raise ValueError(f"The '{name}' parameter must be at least {least}. Got {shown(value)} instead.")
 
 
-def check_count(name: str, value: int, least: int, most: int = MAX_COUNT) -> None:
+def check_count(name: str, value: int, least: int, most: int = _MAX_COUNT) -> None:
     """Raise unless it is an integer from ``least`` to ``most``."""
     if isinstance(value, bool) or not isinstance(value, Integral):
         raise TypeError(f"The '{name}' parameter must be an integer of at least {least}. Got {shown(value)} instead.")
@@ -107,8 +107,8 @@ def as_numbers(what: str, values: Any) -> Tensor:
     try:
         tensor = torch.as_tensor(values).detach()
         check_plain(tensor)
-        if tensor.numel() > 40 * MAX_COUNT:
-            raise ValueError(f"there are {tensor.numel()} of them, and the most is {40 * MAX_COUNT}")
+        if tensor.numel() > 40 * _MAX_COUNT:
+            raise ValueError(f"there are {tensor.numel()} of them, and the most is {40 * _MAX_COUNT}")
         return tensor.cpu()
     except (ValueError, TypeError, RuntimeError, OverflowError) as error:
         why = shorten(str(error), 80, placeholder="…")

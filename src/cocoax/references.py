@@ -38,11 +38,11 @@ from cocoax.store import (
 
 AT_ONCE = 1_000_000  # numbers in a batch of an array
 ROWS = 8192  # rows in a batch of a table, or of an iterable
-ARROW = (".arrow", ".feather", ".ipc")
+_ARROW = (".arrow", ".feather", ".ipc")
 Batch = tuple[Any, np.ndarray | None]  # vectors, an array [n, d] or a column of Arrow, and weights [n]
 CHUNKS = KeyedCache("references")  # of streams of inputs
 KEPT = 10_000  # samples that a reference keeps by default
-OVERLAP = 0.1  # fraction of the smaller of corpus and foil that may be in the other one without a caution
+_OVERLAP = 0.1  # fraction of the smaller of corpus and foil that may be in the other one without a caution
 _LAYOUT = Layout(
     "reference",
     {"mean": "d", "mean_unit": "d", "samples?": "count d", "weights?": "count"},
@@ -329,12 +329,12 @@ def check_same_space(references: Sequence[Reference], space: str | None = None, 
 
 
 def caution_overlap(corpus: Reference, foil: Reference) -> None:
-    """Caution if more than ``OVERLAP`` of a corpus or a foil is in the other one too; needs the samples of both."""
+    """Caution if more than ``_OVERLAP`` of a corpus or a foil is in the other one too; needs the samples of both."""
     if corpus is foil or not all(side.samples is not None and side.count <= KEPT for side in (corpus, foil)):
         return
     ours, theirs = ({row.tobytes() for row in side.kept("this").numpy()} for side in (corpus, foil))
     common = len(ours & theirs)
-    if common > OVERLAP * min(len(ours), len(theirs)):
+    if common > _OVERLAP * min(len(ours), len(theirs)):
         caution(
             "overlap",
             f"{corpus.name} {foil.name}",
@@ -444,7 +444,7 @@ def _batches(source: Any, where: Any, weights: Any, column: str | None) -> Itera
             "'where' must be {column: value}, a boolean for each row, or an expression of pyarrow. "
             f"Got {where!r:.80} instead."
         )
-    if _from_pyarrow(source) or (path and (path.suffix in (".parquet", *ARROW) or any(path.glob("**/*.parquet")))):
+    if _from_pyarrow(source) or (path and (path.suffix in (".parquet", *_ARROW) or any(path.glob("**/*.parquet")))):
         return _read_arrow(source if path is None else path, where, weights, column)
     array = isinstance(source, np.ndarray | Tensor) or (path is not None and path.suffix == ".npy")
     if not array and (path or not isinstance(source, Iterable) or isinstance(source, Mapping | Set | bytes)):
@@ -506,7 +506,7 @@ def _read_arrow(source: Any, where: Any, weights: Any, column: str | None) -> It
     """Read a Parquet or Arrow file, a folder of them, or a pyarrow table or data set."""
     dataset = import_optional("pyarrow.dataset", "Reading this needs", "vectors")
     with readable(source):
-        kind = ("ipc" if source.suffix in ARROW else "parquet") if isinstance(source, Path) else None
+        kind = ("ipc" if source.suffix in _ARROW else "parquet") if isinstance(source, Path) else None
         data = source if isinstance(source, dataset.Dataset) else dataset.dataset(source, format=kind)
         names = data.schema.names  # which a damaged file may have as bytes that are no text
     named = [weights] if isinstance(weights, str) else []

@@ -15,7 +15,7 @@ from torch.nn.functional import cosine_similarity
 
 import cocoax
 from cocoax.encoders import ENCODERS
-from cocoax.encoders.families.sentence import TextModel, load_hf_text
+from cocoax.encoders.families.sentence import _TextModel, load_hf_text
 from cocoax.questions.windows import windows_of
 from tests.cli.support import interrupt_after, invoke, picture
 from tests.conftest import SmallNet
@@ -97,7 +97,7 @@ def test_match__two_sounds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comp
 
 
 def test_match__interrupted(monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., str]) -> None:
-    interrupt_after(monkeypatch, TextModel, "forward", 3)
+    interrupt_after(monkeypatch, _TextModel, "forward", 3)
     assert (
         interruption("match", "a red car", "the big car")
         == "interrupted: what was encoded is kept; the same command goes on from there"
@@ -238,7 +238,7 @@ def test_why__features_of_a_picture(towers: cocoax.Encoder, tmp_path: Path, comp
 
 
 def test_why__interrupted(lines: Path, monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., str]) -> None:
-    interrupt_after(monkeypatch, TextModel, "forward", 6)
+    interrupt_after(monkeypatch, _TextModel, "forward", 6)
     said = interruption("why", "a red car", "--index", str(lines))
     assert said == "interrupted: what was encoded is kept; the same command goes on from there"
 
@@ -338,7 +338,7 @@ def test_ask_text__json_and_nothing_else_on_standard_output(tmp_path: Path) -> N
 
 
 def test_ask_text__interrupted(monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., str]) -> None:
-    interrupt_after(monkeypatch, TextModel, "forward", 3)
+    interrupt_after(monkeypatch, _TextModel, "forward", 3)
     said = interruption("ask-text", TEXT, "--like", "a cat", "--unlike", "a dog")
     assert said == "interrupted: what was encoded is kept; the same command goes on from there"
 

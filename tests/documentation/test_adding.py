@@ -21,7 +21,7 @@ import pytest
 import torch
 
 from cocoax.encoders import ENCODERS
-from cocoax.inputs.explicand import DISPLAYS
+from cocoax.inputs.explicand import _DISPLAYS
 from cocoax.masking import REMOVALS, Removal
 from cocoax.methods.run import RemovalMethod
 from cocoax.paper.studies import NAMES, STUDIES
@@ -30,7 +30,7 @@ from cocoax.similarity import SIMILARITIES
 DOCS = Path(__file__).parents[2] / "docs"
 PAGES = sorted(DOCS.glob("how-to/adding-*.md"))
 WRITTEN = [*sorted(DOCS.rglob("*.md")), *(DOCS.parent / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md"))]
-REGISTRIES: list[dict[str, Any]] = [DISPLAYS, ENCODERS, RemovalMethod.defined, NAMES, REMOVALS, SIMILARITIES, STUDIES]
+REGISTRIES: list[dict[str, Any]] = [_DISPLAYS, ENCODERS, RemovalMethod.defined, NAMES, REMOVALS, SIMILARITIES, STUDIES]
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ from torch import Tensor, nn
 
 import cocoax
 from cocoax.encoders import devices
-from cocoax.encoders.devices import device_asked_for, device_named, precision_named, why_not
+from cocoax.encoders.devices import _why_not, device_asked_for, device_named, precision_named
 from cocoax.evaluation.curves import class_probability
 from cocoax.spaces import same_space
 from tests.conftest import SmallNet, images
@@ -94,9 +94,9 @@ def test_precision_named__unknown(name: Any) -> None:
 
 @pytest.fixture
 def fresh() -> Iterator[None]:
-    why_not.cache_clear()
+    _why_not.cache_clear()
     yield
-    why_not.cache_clear()
+    _why_not.cache_clear()
 
 
 @pytest.mark.usefixtures("fresh")
@@ -124,11 +124,11 @@ def test_precision_named__kills_or_fails(trial: str, message: str, monkeypatch: 
 
 @pytest.mark.usefixtures("fresh")
 def test_why_not__the_trial_itself() -> None:
-    assert why_not("cpu", "torch.float32") is None  # in single precision it runs everywhere
+    assert _why_not("cpu", "torch.float32") is None  # in single precision it runs everywhere
 
 
 def half(dtype: torch.dtype = torch.float16) -> torch.dtype:
-    reason = why_not("cpu", str(dtype))
+    reason = _why_not("cpu", str(dtype))
     if reason is not None:
         pytest.skip(f"{dtype} does not run here: {reason}")
     return dtype

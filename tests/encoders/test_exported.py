@@ -28,7 +28,7 @@ CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 @pytest.fixture(autouse=True)
 def worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The networks here are small, and are handed over all the same."""
-    monkeypatch.setattr(exported, "MIN_WEIGHTS", 1)
+    monkeypatch.setattr(exported, "_MIN_WEIGHTS", 1)
 
 
 @pytest.fixture
@@ -230,7 +230,7 @@ def test_gradients_go_through_torch(picture: Tensor) -> None:
 @pytest.mark.parametrize("why", ["small", "missing", "told", "half", "double", "autocast"])
 def test_where_it_is_not_worth_it_or_not_possible(why: str, picture: Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
     if why == "small":
-        monkeypatch.setattr(exported, "MIN_WEIGHTS", 10**9)
+        monkeypatch.setattr(exported, "_MIN_WEIGHTS", 10**9)
     elif why == "missing":
         monkeypatch.setattr(exported, "find_spec", lambda name: None if name == "onnxruntime" else name)
     elif why == "told":
@@ -239,7 +239,7 @@ def test_where_it_is_not_worth_it_or_not_possible(why: str, picture: Tensor, mon
     encoder = cocoax.Encoder(module.double() if why == "double" else module.half() if why == "half" else module)
     if why == "autocast":
         encoder._autocast = torch.float16
-        assert exported.run_by_onnx(encoder, torch.stack([picture, picture])) is None
+        assert exported._run_by_onnx(encoder, torch.stack([picture, picture])) is None
     else:
         METHOD.run(encoder, picture)
     assert not handed_over(encoder)

@@ -21,7 +21,7 @@ from torch import Tensor, nn
 
 import cocoax
 from cocoax import Encoder, ImagePreprocess, TabularEncoder, TextEncoder
-from cocoax.inputs.image import to_tensor
+from cocoax.inputs.image import _to_tensor
 from cocoax.spaces import name_space, same_space, sketch
 from cocoax.store import digest
 from tests.conftest import SmallNet, images
@@ -81,7 +81,7 @@ class Preprocess:
 
     def __call__(self, image: Image.Image) -> Tensor:
         self.calls += 1
-        return to_tensor(image.resize((self.size, self.size))) - self.mean
+        return _to_tensor(image.resize((self.size, self.size))) - self.mean
 
 
 def network() -> Encoder:
@@ -194,7 +194,7 @@ CHANGES: dict[str, Callable[[Encoder], object]] = {
     "mean of the preprocessing": assign("inputs.preprocess.mean", 0.4),
     "another preprocessing": assign("inputs.preprocess", ImagePreprocess(resize=12, crop=12)),
     "code of the preprocessing": lambda _encoder: setattr(
-        Preprocess, "__call__", lambda _self, image: to_tensor(image.resize((12, 12))) ** 2
+        Preprocess, "__call__", lambda _self, image: _to_tensor(image.resize((12, 12))) ** 2
     ),
     "pooling": assign("pooling", "first"),
     "layer": assign("layer", "net"),
@@ -500,7 +500,7 @@ def test_sketches_agree_within_a_tolerance() -> None:
 
 
 def plain_function(image: Image.Image, factor: float = 2.0) -> Tensor:
-    return to_tensor(image.convert("RGB")) * factor
+    return _to_tensor(image.convert("RGB")) * factor
 
 
 def stable() -> dict[str, str]:

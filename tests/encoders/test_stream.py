@@ -67,8 +67,8 @@ def test_reference__keeps_few_samples_unless_told_otherwise(encoder: cocoax.Enco
 
 @pytest.mark.parametrize("chunk", [1, 2, 3])
 def test_reference__very_long_streams_are_folded_without_loss(monkeypatch: pytest.MonkeyPatch, chunk: int) -> None:
-    """After CHUNK chunks of CHUNK inputs (65536) the parts are merged into one; a small CHUNK makes that happen here."""
-    monkeypatch.setattr(stream, "CHUNK", chunk)
+    """After 256 chunks of 256 inputs the parts are merged into one; small chunks make that happen here."""
+    monkeypatch.setattr(stream, "_CHUNK", chunk)
     inputs = images(40, 2, 2, channels=1)
     reference = flat_encoder().reference(inputs, keep_samples=True)
     raw, unit = slow_means(inputs.flatten(1))

@@ -177,7 +177,7 @@ def test_wrap__what_is_around_a_model(folders: dict[str, Path], monkeypatch: pyt
 
 
 def test_wrap__half_precision_is_tried_first(folders: dict[str, Path], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(devices, "why_not", lambda *_: "the process was killed by SIGILL")
+    monkeypatch.setattr(devices, "_why_not", lambda *_: "the process was killed by SIGILL")
     with pytest.raises(ValueError, match=r"BertModel is in half precision\. .*killed by SIGILL .* Write model\.float\(\)"):
         cocoax.wrap(model_in(folders["bert"]).bfloat16(), tokenizer(folders["bert"]))
 

@@ -7,7 +7,7 @@ from scipy.special import softmax
 from torch import Tensor, nn
 
 import cocoax
-from cocoax.evaluation.curves import class_probability, corpus_majority_probability, logits_of, majority_class
+from cocoax.evaluation.curves import _majority_class, class_probability, corpus_majority_probability, logits_of
 from tests.conftest import images
 
 WEIGHT = torch.tensor([[1.0, 0.0], [0.0, 1.0], [-1.0, -1.0]])
@@ -31,7 +31,7 @@ def test_class_probability__is_the_softmax() -> None:
 def test_corpus_majority_probability__by_hand() -> None:
     # Predicted classes 1, 1, 0, 2, 1: the second one has the majority, whatever the mean of the corpus is.
     corpus = reference([[0.0, 1.0], [1.0, 2.0], [90.0, 0.0], [-1.0, -1.0], [0.0, 0.5]])
-    assert majority_class(head, corpus) == 1
+    assert _majority_class(head, corpus) == 1
     measure = corpus_majority_probability(head, corpus)
     z = torch.tensor([[0.0, 0.0], [1.0, 2.0]])
     by_hand = [1 / 3, np.exp(2) / (np.exp(1) + np.exp(2) + np.exp(-3))]
@@ -40,7 +40,7 @@ def test_corpus_majority_probability__by_hand() -> None:
 
 
 def test_majority_class__lowest_of_equals() -> None:
-    assert majority_class(head, reference([[-1.0, -1.0], [0.0, 1.0]])) == 1
+    assert _majority_class(head, reference([[-1.0, -1.0], [0.0, 1.0]])) == 1
 
 
 def test_corpus_majority_probability__as_a_measure_of_a_curve(encoder: cocoax.Encoder) -> None:
@@ -57,7 +57,7 @@ def test_corpus_majority_probability__as_a_measure_of_a_curve(encoder: cocoax.En
 
 def test_majority_class__needs_samples() -> None:
     with pytest.raises(ValueError, match=r"'cats' needs its samples.*keep_samples=True"):
-        majority_class(head, reference([[1.0, 0.0]], keep=False))
+        _majority_class(head, reference([[1.0, 0.0]], keep=False))
 
 
 def test_class_probability__of_a_class_that_the_head_does_not_have() -> None:

@@ -12,8 +12,8 @@ from cocoax.cautions import Caution
 from cocoax.evaluation.separability import (
     FOLDS,
     Separability,
+    _held_out_scores,
     auc_and_error,
-    held_out_scores,
     interval,
     mann_whitney,
     separability,
@@ -58,7 +58,7 @@ def test_held_out__is_the_mean_over_other_folds(counts: tuple[int, int]) -> None
     unit = np.concatenate([corpus, foil])
     unit /= np.linalg.norm(unit, axis=1, keepdims=True)
     order = np.random.default_rng(2).permutation(sum(counts))
-    scores = held_out_scores(unit @ unit.T, np.stack([np.arange(sum(counts)), order], axis=1), counts[0])
+    scores = _held_out_scores(unit @ unit.T, np.stack([np.arange(sum(counts)), order], axis=1), counts[0])
     np.testing.assert_allclose(scores[:, 0], slow_scores(corpus, foil), atol=1e-12)
     np.testing.assert_allclose(scores[:, 1], slow_scores(unit[order[: counts[0]]], unit[order[counts[0] :]]), atol=1e-12)
 

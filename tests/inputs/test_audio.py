@@ -15,7 +15,7 @@ import soundfile
 import torch
 from torch import Tensor
 
-from cocoax.inputs.sound import FRAME, FREQUENCIES, HOP, from_spectra, one_channel, read_file, sound_files, to_spectra
+from cocoax.inputs.sound import _FREQUENCIES, FRAME, HOP, from_spectra, one_channel, read_file, sound_files, to_spectra
 from cocoax.show.raster import wav_uri
 from tests.sounds import pitch, tone
 
@@ -213,7 +213,7 @@ def test_to_spectra__are_fourier_transforms_of_windows() -> None:
     padded = np.pad(np.pad(samples, (0, 24)), FRAME // 2, mode="reflect")
     window = 0.5 - 0.5 * np.cos(2 * np.pi * np.arange(FRAME) / FRAME)
     slow = np.stack([np.fft.rfft(window * padded[start : start + FRAME]) for start in range(0, 1025, HOP)], axis=1)
-    assert spectra.shape == (2, FREQUENCIES, 9)
+    assert spectra.shape == (2, _FREQUENCIES, 9)
     np.testing.assert_allclose(spectra, [slow.real, slow.imag], atol=1e-10)
 
 

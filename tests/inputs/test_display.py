@@ -12,7 +12,7 @@ from torch import Tensor
 
 import cocoax
 from cocoax.inputs import Display, Names, Picture, Text
-from cocoax.inputs.explicand import DISPLAYS, load_display, save_display
+from cocoax.inputs.explicand import _DISPLAYS, load_display, save_display
 from cocoax.show import Bars, Effects, Paragraph, View
 
 PICTURE = torch.arange(4 * 6 * 3, dtype=torch.uint8).view(4, 6, 3)
@@ -52,10 +52,10 @@ def test_load_display__of_a_file_without_one() -> None:
 @pytest.fixture
 def known() -> Any:
     """What is known before and after a test."""
-    before = dict(DISPLAYS)
+    before = dict(_DISPLAYS)
     yield before
-    DISPLAYS.clear()
-    DISPLAYS.update(before)
+    _DISPLAYS.clear()
+    _DISPLAYS.update(before)
 
 
 def test_subclass__of_ones_own_is_known_by_its_kind(known: dict[str, type[Display]]) -> None:
@@ -63,7 +63,7 @@ def test_subclass__of_ones_own_is_known_by_its_kind(known: dict[str, type[Displa
     class Smell(Names):
         kind = "smell"
 
-    assert {**known, "smell": Smell} == DISPLAYS
+    assert {**known, "smell": Smell} == _DISPLAYS
     tensors, header = save_display(Smell(("rose",)))
     assert isinstance(load_display(tensors, header), Smell)
 
@@ -72,7 +72,7 @@ def test_subclass__without_a_kind_does_not_take_the_place_of_its_base(known: dic
     class Thumbnail(Picture):
         """Shown in another way, and the same in files."""
 
-    assert known == DISPLAYS
+    assert known == _DISPLAYS
     assert save_display(Thumbnail(PICTURE))[1]["kind"] == "picture"
 
 
@@ -80,7 +80,7 @@ def test_subclass__abstract_one_needs_no_kind(known: dict[str, type[Display]]) -
     class Visible(Display):
         """What several displays of a user's own share."""
 
-    assert known == DISPLAYS
+    assert known == _DISPLAYS
     assert Visible.__mro__[1] is Display
 
 
@@ -92,7 +92,7 @@ def test_subclass__kind_of_another_one_is_an_error(known: dict[str, type[Display
         class Mine(Display):
             kind = "picture"
 
-    assert known == DISPLAYS
+    assert known == _DISPLAYS
 
 
 def test_subclass__defined_again_replaces_itself(known: dict[str, type[Display]]) -> None:
@@ -105,7 +105,7 @@ def test_subclass__defined_again_replaces_itself(known: dict[str, type[Display]]
 
     define()
     second = define()
-    assert DISPLAYS["again"] is second
+    assert _DISPLAYS["again"] is second
 
 
 class Plain(Display):

@@ -16,7 +16,7 @@ from PIL import EpsImagePlugin, Image
 
 from cocoax import Encoder, ImagePreprocess
 from cocoax.inputs import image as source
-from cocoax.inputs.image import WHOLE, image_files, open_image, picture_of, picture_of_tensor, to_tensor
+from cocoax.inputs.image import WHOLE, _to_tensor, image_files, open_image, picture_of, picture_of_tensor
 from tests.conftest import SmallNet, images
 
 
@@ -344,12 +344,12 @@ def test_image_files__only_pictures_in_order(tmp_path: Path) -> None:
 
 def test_to_tensor__channels_first_between_zero_and_one() -> None:
     array = pixels()
-    tensor = to_tensor(Image.fromarray(array))
+    tensor = _to_tensor(Image.fromarray(array))
     assert tensor.dtype == torch.float32
     assert tensor.shape == (3, 12, 10)
     for channel, row, column in ((0, 0, 0), (1, 11, 9), (2, 3, 4)):
         assert float(tensor[channel, row, column]) == pytest.approx(array[row, column, channel] / 255, abs=1e-7)
-    assert torch.equal(to_tensor(Image.fromarray(array[:, :, 1])), tensor[1:2])
+    assert torch.equal(_to_tensor(Image.fromarray(array[:, :, 1])), tensor[1:2])
 
 
 def by_hand(
@@ -403,12 +403,12 @@ def test_preprocess__interpolations_differ() -> None:
 
 def test_preprocess__without_crop_or_resize() -> None:
     image = Image.fromarray(pixels(12, 10))
-    assert torch.equal(ImagePreprocess()(image), to_tensor(image))
+    assert torch.equal(ImagePreprocess()(image), _to_tensor(image))
     assert ImagePreprocess().box(image.size) == WHOLE
     assert ImagePreprocess(resize=5)(image).shape == (3, 6, 5)
     assert ImagePreprocess(resize=5).box(image.size) == WHOLE
     cropped = ImagePreprocess(crop=6)
-    assert torch.equal(cropped(image), to_tensor(image)[:, 3:9, 2:8])
+    assert torch.equal(cropped(image), _to_tensor(image)[:, 3:9, 2:8])
     assert cropped.box(image.size) == pytest.approx((0.2, 0.25, 0.8, 0.75))
 
 

@@ -11,7 +11,7 @@ import torch
 
 import cocoax
 from cocoax.inputs import Inputs, Rows
-from cocoax.inputs.base import CPU_BATCH, plural
+from cocoax.inputs.base import _CPU_BATCH, plural
 from cocoax.store import file_digest
 from tests.kinds import CHANNELS, STEPS, Recordings, recording_encoder, recordings
 
@@ -41,7 +41,7 @@ def test_collate__device_and_precision_of_the_module() -> None:
 
 @pytest.mark.parametrize(
     ("elements", "on_cpu", "expected"),
-    [(30, True, 64), (CPU_BATCH // 10, True, 10), (10 * CPU_BATCH, True, 1), (30, False, 512), (CPU_BATCH, False, 100)],
+    [(30, True, 64), (_CPU_BATCH // 10, True, 10), (10 * _CPU_BATCH, True, 1), (30, False, 512), (_CPU_BATCH, False, 100)],
 )
 def test_at_once__depends_on_the_size_alone(elements: int, on_cpu: bool, expected: int) -> None:
     assert Recordings().default_batch_size(torch.empty(1, 1).expand(1, elements), on_cpu) == expected

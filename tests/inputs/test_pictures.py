@@ -14,7 +14,7 @@ from torch import Tensor, nn
 import cocoax
 from cocoax import Encoder, Explicand, ImagePreprocess
 from cocoax.inputs import Picture
-from cocoax.inputs.image import WHOLE, to_tensor
+from cocoax.inputs.image import WHOLE, _to_tensor
 from tests.conftest import SmallNet, images
 
 
@@ -146,14 +146,14 @@ def test_explicand__picture_and_box_of_a_picture(tmp_path: Path) -> None:
 def test_explicand__without_preprocess_shows_the_whole_picture() -> None:
     array = one_array()
     explicand = Encoder(SmallNet()).explicand(array)
-    assert torch.equal(explicand.tensor, to_tensor(Image.fromarray(array)))
+    assert torch.equal(explicand.tensor, _to_tensor(Image.fromarray(array)))
     assert np.array_equal(explicand.picture.numpy(), array)
     assert explicand.box == WHOLE
 
 
 def test_explicand__own_preprocess_without_box_is_drawn_on_what_it_made() -> None:
     def preprocess(image: Image.Image) -> Tensor:
-        return to_tensor(image)[:, 2:8, 1:5] * 2 - 1
+        return _to_tensor(image)[:, 2:8, 1:5] * 2 - 1
 
     explicand = Encoder(SmallNet(), preprocess).explicand(one_array())
     assert explicand.tensor.shape == (3, 6, 4)
@@ -165,7 +165,7 @@ def test_explicand__own_preprocess_without_box_is_drawn_on_what_it_made() -> Non
 def test_explicand__own_preprocess_with_box() -> None:
     class Corner:
         def __call__(self, image: Image.Image) -> Tensor:
-            return to_tensor(image)[:, :6, :5]
+            return _to_tensor(image)[:, :6, :5]
 
         def box(self, size: tuple[int, int]) -> tuple[float, float, float, float]:
             return 0.0, 0.0, 5 / size[0], 6 / size[1]

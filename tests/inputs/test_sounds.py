@@ -13,7 +13,7 @@ from PIL import Image
 
 import cocoax
 from cocoax.inputs import Sound, Sounds
-from cocoax.inputs.sound import FREQUENCIES
+from cocoax.inputs.sound import _FREQUENCIES
 from cocoax.masking.removals import Silence
 from cocoax.spaces import same_space
 from tests.sounds import RATE, Ear, hum, listener, pitch, tone
@@ -135,12 +135,12 @@ def test_explicand__segments() -> None:
 
 def test_explicand__cells() -> None:
     explicand = listener("cells", segments=2, bands=3).explicand(tone(50))
-    assert explicand.tensor.shape == (2, FREQUENCIES, 9)  # 1000 samples are filled up to 1024
+    assert explicand.tensor.shape == (2, _FREQUENCIES, 9)  # 1000 samples are filled up to 1024
     assert explicand.feature_ids is not None
-    assert explicand.feature_ids.shape == (FREQUENCIES, 9)
-    for frequency in range(FREQUENCIES):
+    assert explicand.feature_ids.shape == (_FREQUENCIES, 9)
+    for frequency in range(_FREQUENCIES):
         for frame in range(9):
-            segment, band = frame * 2 // 9, frequency * 3 // FREQUENCIES
+            segment, band = frame * 2 // 9, frequency * 3 // _FREQUENCIES
             assert int(explicand.feature_ids[frequency, frame]) == segment * 3 + band
     assert explicand.names == tuple(
         f"{time} s, {band} Hz" for time in ("0.00-0.51", "0.51-1.02") for band in ("0-167", "167-333", "333-500")

@@ -13,7 +13,7 @@ from torch import Tensor
 from torch.nn import functional as F
 
 import cocoax
-from cocoax.inputs.image import to_tensor
+from cocoax.inputs.image import _to_tensor
 from cocoax.masking import Baseline, Blur, Constant, Fixed, Mean, Noise
 from tests.conftest import images
 
@@ -237,7 +237,7 @@ def test_tensor_as_baseline__is_taken_as_it_is(encoder: cocoax.Encoder) -> None:
 def test_picture_as_baseline__of_another_size(encoder: cocoax.Encoder, picture: Image.Image) -> None:
     run = cocoax.Occlusion(baseline=picture).run(encoder, images(1)[0])
 
-    expected = torch.nn.functional.interpolate(to_tensor(picture)[None], (16, 16), mode="bilinear")[0]
+    expected = torch.nn.functional.interpolate(_to_tensor(picture)[None], (16, 16), mode="bilinear")[0]
     torch.testing.assert_close(run.baseline, expected)  # it is stretched over the explicand
 
 

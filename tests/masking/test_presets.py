@@ -10,7 +10,7 @@ from PIL import Image
 from torch.nn import functional as F
 
 import cocoax
-from cocoax.masking.removals import DEFAULT_PRESET, MAX_OTHER_PICTURES, PRESETS, preset
+from cocoax.masking.removals import _MAX_OTHER_PICTURES, DEFAULT_PRESET, PRESETS, preset
 from tests.conftest import SmallNet, images
 
 COLOURS = ("red", "green", "blue", "white", "black")
@@ -43,14 +43,14 @@ def test_names__each_takes_away_more_texture_than_a_blur() -> None:
 
 def test_folder__gives_a_few_of_its_pictures(encoder: cocoax.Encoder, folder: Path) -> None:
     donors = preset(str(folder), encoder.inputs, seed=1)
-    assert len(donors.baselines) == MAX_OTHER_PICTURES
+    assert len(donors.baselines) == _MAX_OTHER_PICTURES
     drawn = [one.image for one in donors.baselines]
     prepared = [encoder.explicand(folder / f"{colour}.png").tensor for colour in COLOURS]
     assert all(any(torch.equal(one, other) for other in prepared) for one in drawn)
     again = preset(str(folder), encoder.inputs, seed=1)
     assert all(torch.equal(one, other) for one, other in zip(drawn, (one.image for one in again.baselines), strict=True))
     run = cocoax.Rise(samples=20, grid=3, baseline=donors).run(encoder, Image.new("RGB", (20, 20), "grey"))
-    assert run.representations.shape == (20, MAX_OTHER_PICTURES, 8)
+    assert run.representations.shape == (20, _MAX_OTHER_PICTURES, 8)
 
 
 def test_picture__alone(encoder: cocoax.Encoder, folder: Path) -> None:

@@ -14,7 +14,7 @@ from torch import Tensor, nn
 
 import cocoax
 from cocoax.methods import gradients as gradient
-from cocoax.methods.gradients import GradientMethod, normal, shared_parts
+from cocoax.methods.gradients import GradientMethod, _shared_parts, normal
 from tests.conftest import SmallNet, images
 
 METHODS: dict[str, GradientMethod] = {
@@ -141,7 +141,7 @@ def test_explain__mixtures_are_as_if_each_target_were_asked_alone(encoder: cocoa
         first, second = (cocoax.similarity_to(reference, similarity) for reference in (a, b))
         own = cocoax.representation_similarity(similarity)
         targets += [first - second, second - first, 0.3 * first + 0.7 * second, own - first, 2.0 * own, own - 0.5 * second]
-    parts, mixture = shared_parts(targets)
+    parts, mixture = _shared_parts(targets)
     assert len(parts) == 6
     assert mixture.shape == (12, 6)
     method = cocoax.IntegratedGradients(steps=3)

@@ -15,7 +15,7 @@ import torch
 from PIL import Image
 
 import cocoax
-from cocoax.methods.method import OPTIONS_ELSEWHERE, check_targets
+from cocoax.methods.method import _OPTIONS_ELSEWHERE, check_targets
 from cocoax.version import versions
 from tests.conftest import SmallNet, images
 
@@ -343,16 +343,16 @@ def test_explain__argument_of_another_library(argument: str, encoder: cocoax.Enc
         cocoax.Rise().explain(encoder, images(1)[0], **{argument: 0})  # type: ignore[call-overload]
 
 
-@pytest.mark.parametrize("name", OPTIONS_ELSEWHERE)
+@pytest.mark.parametrize("name", _OPTIONS_ELSEWHERE)
 def test_options__by_the_name_that_another_library_has(name: str) -> None:
     having = [
         kind
         for kind in (cocoax.Rise, cocoax.IntegratedGradients, cocoax.Occlusion, cocoax.SmoothGrad)
-        if OPTIONS_ELSEWHERE[name] in kind.__dataclass_fields__
+        if _OPTIONS_ELSEWHERE[name] in kind.__dataclass_fields__
     ]
     assert having
     for kind in having:
-        with pytest.raises(TypeError, match=f"'{OPTIONS_ELSEWHERE[name]}'"):
+        with pytest.raises(TypeError, match=f"'{_OPTIONS_ELSEWHERE[name]}'"):
             kind(**{name: 3})
 
 

@@ -80,7 +80,7 @@ def test_save__round_trip_of_every_display(display: Display, tmp_path: Path) -> 
 
 def test_load__display_that_is_not_known(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = cocoax.Attribution(torch.zeros(3), 0.0, 0.0).save(tmp_path / "file.safetensors")
-    monkeypatch.setattr("cocoax.inputs.explicand.DISPLAYS", {})
+    monkeypatch.setattr("cocoax.inputs.explicand._DISPLAYS", {})
     with pytest.raises(ValueError, match=r"called 'picture', which is not known here; import the module that defines it"):
         cocoax.Attribution.load(path)
 

@@ -72,7 +72,7 @@ def precision_named(name: str | torch.dtype, device: torch.device) -> torch.dtyp
         )
     if device.type == "mps" and precision == torch.float64:
         raise ValueError("The device 'mps' has no float64; use float32, or the CPU.")
-    reason = why_not(device.type, str(precision)) if precision in HALF else None
+    reason = _why_not(device.type, str(precision)) if precision in HALF else None
     if reason is not None:
         raise ValueError(
             f"This machine cannot compute in {precision} on {device.type!r}: {reason} (tried in a process of its own). "
@@ -82,7 +82,7 @@ def precision_named(name: str | torch.dtype, device: torch.device) -> torch.dtyp
 
 
 @lru_cache
-def why_not(device: str, precision: str) -> str | None:
+def _why_not(device: str, precision: str) -> str | None:
     """Return why networks do not run in a precision on a device; None if they do.
 
     It is tried in a process of its own: some virtual CPUs promise bfloat16 and kill the process that uses it.

@@ -40,7 +40,7 @@ from cocoax.inputs.open import each_input, is_one
 from cocoax.progress import bar
 from cocoax.references import Reference
 
-MAX_NAME = 200  # characters of a name: titles and files bear it
+_MAX_NAME = 200  # characters of a name: titles and files bear it
 
 
 def _check_module(module: object) -> None:
@@ -67,8 +67,8 @@ def _name_of(module: Callable[..., Any], name: str | None) -> str:
     """Return the name of an encoder: the one it was given, or that of its module."""
     if name is not None:
         check_kind("The 'name' parameter", name, str, "must be a string")
-        if len(name) > MAX_NAME:
-            raise ValueError(f"The 'name' parameter must have at most {MAX_NAME} characters. Got {len(name)} instead.")
+        if len(name) > _MAX_NAME:
+            raise ValueError(f"The 'name' parameter must have at most {_MAX_NAME} characters. Got {len(name)} instead.")
     return name or getattr(module, "__name__", None) or type(module).__name__
 
 

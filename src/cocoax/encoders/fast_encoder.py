@@ -59,7 +59,7 @@ def agree(output: Tensor, expected: Tensor) -> bool:
     return bool(((output - expected).abs() <= 1e-4 * sizes.clamp(min=typical)).all())
 
 
-def can_be_folded(module: nn.Module) -> bool:
+def _can_be_folded(module: nn.Module) -> bool:
     """Whether there is anything to fold, in a precision that allows it, and no hook that would notice."""
     parts = list(module.modules())
     precise = all(p.dtype in (torch.float32, torch.float64) for p in module.parameters() if p.is_floating_point())
@@ -142,7 +142,7 @@ def _fold_norms(module: nn.Module, forward: Callable[[], object]) -> bool:
 
 
 VARIABLE = "COCOAX_ONNX"  # 0 leaves everything to torch
-MIN_WEIGHTS = 1_000_000  # weights: with fewer, torch is done before the network is handed over
+_MIN_WEIGHTS = 1_000_000  # weights: with fewer, torch is done before the network is handed over
 _ONE_AT_A_TIME = threading.Lock()  # torch's exporter has one state for the whole process
 _READS_VALUES = {"tolist", "numpy", "__array__", "__dlpack__", "data_ptr", "untyped_storage", "storage"}
 _DATA_DEPENDENT = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
@@ -154,7 +154,7 @@ _IGNORED_WARNINGS: list[Any] = [
 ]
 
 
-def run_by_onnx(encoder: Encoder, batch: Any) -> Encoder | None:
+def _run_by_onnx(encoder: Encoder, batch: Any) -> Encoder | None:
     """Return the encoder around its network as ONNX Runtime runs it, or None; ``batch`` is what the module takes."""
     owner = encoder.owner
     if owner is None or not _fits(owner, batch) or encoder.autocast_precision is not None:
@@ -181,7 +181,7 @@ def _fits(owner: nn.Module, batch: Any) -> bool:
     precise = isinstance(batch, Tensor) and all(
         part.dtype == torch.float32 and part.device.type == "cpu" for part in (batch, *weights)
     )
-    return precise and sum(part.numel() for part in weights) >= MIN_WEIGHTS
+    return precise and sum(part.numel() for part in weights) >= _MIN_WEIGHTS
 
 
 def _has_data_dependent_control_flow(network: nn.Module, batch: Tensor) -> bool:
@@ -368,7 +368,7 @@ class FastEncoder:
         with locked(copy.encoder.owner):
             if not copy.onnx_tried:
                 batch = copy.encoder.inputs.to_module(copy.encoder.collate(torch.stack(list(self._examples))))
-                exported = run_by_onnx(copy.encoder, batch)
+                exported = _run_by_onnx(copy.encoder, batch)
                 copy.onnx = None if exported is None else _Copy(exported)
                 copy.onnx_tried = True
         self._uses_onnx = True
@@ -429,7 +429,7 @@ class FastEncoder:
 
 def can_be_faster(encoder: Encoder) -> bool:
     """Whether copies of an encoder are worth a trial."""
-    return encoder.can_be_copied and encoder.owner is not None and can_be_folded(encoder.owner)
+    return encoder.can_be_copied and encoder.owner is not None and _can_be_folded(encoder.owner)
 
 
 def shared_encoder(fast: Sequence[FastEncoder]) -> Encoder:

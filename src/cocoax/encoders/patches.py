@@ -159,15 +159,15 @@ def _refuse(encoder: Encoder, why: str) -> NoReturn:
     )
 
 
-Conv = tuple[nn.Conv2d, tuple[int, int]]
+_Conv = tuple[nn.Conv2d, tuple[int, int]]
 
 
-def _watched(encoder: Encoder, owner: nn.Module, batch: Tensor) -> tuple[Tensor, list[Conv], list[tuple[nn.Module, int]]]:
+def _watched(encoder: Encoder, owner: nn.Module, batch: Tensor) -> tuple[Tensor, list[_Conv], list[tuple[nn.Module, int]]]:
     """Return representations; the convolutions that ran, with the size of what they gave; and the blocks, with their tokens.
 
     Blocks are members of a list or a sequence of modules that take a sequence of vectors for each picture.
     """
-    convolutions: list[Conv] = []
+    convolutions: list[_Conv] = []
     blocks: list[tuple[nn.Module, int]] = []
 
     def after(module: nn.Module, _inputs: Any, output: Tensor) -> None:

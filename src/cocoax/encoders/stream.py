@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cocoax.encoders.encoder import Encoder
     from cocoax.encoders.identity import Identity
 
-CHUNK = 256  # inputs that are encoded, and cached, together
+_CHUNK = 256  # inputs that are encoded, and cached, together
 WINDOW = 1024  # inputs that are sorted by length together
 
 
@@ -55,7 +55,7 @@ def stream_reference(encoder: Encoder, inputs: Any, name: str | None, how: Strea
     with bar(total, f"encoding with {encoder.name}", how.progress) as shown:
         while labelled := [
             (index, _prepared_unless_path(encoder, item), encoder.inputs.label(item))
-            for index, item in islice(numbered, CHUNK)
+            for index, item in islice(numbered, _CHUNK)
         ]:
             chunk = [(index, item) for index, item, _ in labelled]
             keep = how.keeps(chunk[0][0])
@@ -75,7 +75,7 @@ def stream_reference(encoder: Encoder, inputs: Any, name: str | None, how: Strea
             if part is not None and len(labels) < 4:
                 labels += [label for index, _, label in labelled if index not in left_out][:4]
             parts += [part] if part is not None else []
-            if len(parts) == CHUNK:  # memory does not grow with the length of the stream
+            if len(parts) == _CHUNK:  # memory does not grow with the length of the stream
                 parts = [parts[0].merge(*parts[1:])]
             shown.update(len(chunk))
     if skipped:

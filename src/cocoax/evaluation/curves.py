@@ -26,10 +26,10 @@ from cocoax.results import Attribution, Result
 from cocoax.show import Curves, Line, Table, View
 from cocoax.targets import Target
 
-Head = Callable[[Tensor], Tensor]
+_Head = Callable[[Tensor], Tensor]
 
 
-def class_probability(head: Head, label: int, name: str | None = None) -> Callable[[Tensor], Tensor]:
+def class_probability(head: _Head, label: int, name: str | None = None) -> Callable[[Tensor], Tensor]:
     """Return a measure: the softmax probability that a classifier on top of the representation gives to a class."""
     check_count("label", label, 0)
 
@@ -40,14 +40,14 @@ def class_probability(head: Head, label: int, name: str | None = None) -> Callab
     return probability
 
 
-def corpus_majority_probability(head: Head, corpus: Reference) -> Callable[[Tensor], Tensor]:
+def corpus_majority_probability(head: _Head, corpus: Reference) -> Callable[[Tensor], Tensor]:
     """Return a measure: the probability of the corpus' majority class; the corpus needs ``keep_samples=True``."""
     check_kind("The corpus", corpus, Reference, "must be a cocoax.Reference, as encoder.reference(...) gives")
-    label = majority_class(head, corpus)
+    label = _majority_class(head, corpus)
     return class_probability(head, label, "corpus majority probability")
 
 
-def majority_class(head: Head, corpus: Reference) -> int:
+def _majority_class(head: _Head, corpus: Reference) -> int:
     """Return the class that most samples of the corpus are predicted to be; the lowest number among equals."""
     if corpus.samples is None:
         raise ValueError(f"The majority class of {corpus.name!r} needs its samples; encode it with keep_samples=True.")
@@ -55,7 +55,7 @@ def majority_class(head: Head, corpus: Reference) -> int:
     return int(torch.bincount(predicted, corpus.weights).argmax())
 
 
-def logits_of(head: Head, representations: Tensor, classes: int = 2) -> Tensor:
+def logits_of(head: _Head, representations: Tensor, classes: int = 2) -> Tensor:
     """Return the head's outputs ``[n, classes]`` for representations ``[n, d]``; raise if the head does not fit."""
     like = next(head.parameters(), representations) if isinstance(head, nn.Module) else representations
     try:

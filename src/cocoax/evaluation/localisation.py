@@ -19,7 +19,7 @@ from cocoax.checks import as_numbers, check_at_least, check_kind, check_number
 from cocoax.inputs.image import Box
 from cocoax.methods import Attribution
 
-Map = Attribution | np.ndarray  # of an attribution, the effects
+_Map = Attribution | np.ndarray  # of an attribution, the effects
 
 
 @dataclass(frozen=True)
@@ -110,7 +110,7 @@ def seen_mask(mask: np.ndarray, box: Box, height: int, width: int) -> np.ndarray
     return seen
 
 
-def pointing_game(values: Map, mask: np.ndarray, tolerance: float = 0.0, pixel: tuple[float, float] = (1.0, 1.0)) -> float:
+def pointing_game(values: _Map, mask: np.ndarray, tolerance: float = 0.0, pixel: tuple[float, float] = (1.0, 1.0)) -> float:
     """Return 1 if the highest value lies on the mask or within ``tolerance`` of it, else 0; of ties, the share that does.
 
     ``pixel`` is the height and width of a value, in the units of the tolerance (Zhang et al. use 15 pixels of the picture).
@@ -121,7 +121,7 @@ def pointing_game(values: Map, mask: np.ndarray, tolerance: float = 0.0, pixel: 
     return float(near[values == values.max()].mean())
 
 
-def energy_inside(values: Map, mask: np.ndarray) -> float:
+def energy_inside(values: _Map, mask: np.ndarray) -> float:
     """Return the share of the positive heat that lies on the mask; 0 for a map without positive heat."""
     values, mask = _checked(values, mask)
     positive = values.clip(min=0)
@@ -129,7 +129,7 @@ def energy_inside(values: Map, mask: np.ndarray) -> float:
     return float(positive[mask].sum()) / total if total > 0 else 0.0
 
 
-def iou_at(values: Map, mask: np.ndarray, fraction: float = 0.5) -> float:
+def iou_at(values: _Map, mask: np.ndarray, fraction: float = 0.5) -> float:
     """Return the intersection over union of the mask and the pixels of at least ``fraction`` of the peak; 0 without heat."""
     values, mask = _checked(values, mask)
     check_number("fraction", fraction)
@@ -142,7 +142,7 @@ def iou_at(values: Map, mask: np.ndarray, fraction: float = 0.5) -> float:
     return float((hot & mask).sum() / (hot | mask).sum())
 
 
-def best_iou(values: Map, mask: np.ndarray) -> float:
+def best_iou(values: _Map, mask: np.ndarray) -> float:
     """Return the highest intersection over union that any threshold reaches."""
     values, mask = _checked(values, mask)
     order = np.argsort(-values, axis=None, kind="stable")
@@ -153,7 +153,7 @@ def best_iou(values: Map, mask: np.ndarray) -> float:
     return float(ious[last_of_ties].max())
 
 
-def _checked(values: Map, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+def _checked(values: _Map, mask: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return a map and its mask as arrays; raise unless they fit."""
     relative = values.relative if isinstance(values, Attribution) else values
     own = as_numbers("A map", relative).numpy()

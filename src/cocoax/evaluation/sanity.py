@@ -89,10 +89,10 @@ def effective_rank(representations: Tensor) -> float:
 
 # --- consistency ------------------------------------------------------------------------------------------------------------
 
-SHARES = (0.01, 0.05, 0.1, 0.2, 0.5, 1.0)
+_SHARES = (0.01, 0.05, 0.1, 0.2, 0.5, 1.0)
 
 
-def consistency(importance: Any, labels: Any, member_labels: Any, shares: Sequence[float] = SHARES) -> dict[float, Interval]:
+def consistency(importance: Any, labels: Any, member_labels: Any, shares: Sequence[float] = _SHARES) -> dict[float, Interval]:
     """Return how often the most important members have the class of their input (Crabbé & van der Schaar 2022).
 
     Args:

@@ -21,9 +21,9 @@ from cocoax.similarity import Similarity, get_similarity
 
 FOLDS = 5
 MAX_COMPARED_SAMPLES = 500  # of each side; of more, so many are drawn
-SIGNIFICANCE_LEVEL = 0.025  # of p-values: as much of a 95 % interval lies below 0.5
+_SIGNIFICANCE_LEVEL = 0.025  # of p-values: as much of a 95 % interval lies below 0.5
 MIN_PERMUTATIONS = 39  # with fewer no p-value is that low
-SEPARATING_AUC = 0.8  # expected of an encoder that knows a corpus
+_SEPARATING_AUC = 0.8  # expected of an encoder that knows a corpus
 Z = 1.959964
 Verdict = Literal["separated", "not separated", "reversed", "inconclusive"]
 
@@ -53,11 +53,11 @@ class Separability:
     @property
     def verdict(self) -> Verdict:
         """The verdict: separated, not separated, reversed, or inconclusive for lack of inputs."""
-        if self.p_value <= SIGNIFICANCE_LEVEL and self.low > 0.5:
+        if self.p_value <= _SIGNIFICANCE_LEVEL and self.low > 0.5:
             return "separated"
         if self.high < 0.5:
             return "reversed"
-        return "not separated" if self.p_value > SIGNIFICANCE_LEVEL and self.high < SEPARATING_AUC else "inconclusive"
+        return "not separated" if self.p_value > _SIGNIFICANCE_LEVEL and self.high < _SEPARATING_AUC else "inconclusive"
 
     def __str__(self) -> str:
         return f"{self.auc:.2f} [{self.low:.2f}, {self.high:.2f}]"
@@ -78,7 +78,7 @@ def separability(
     total = len(similarities)
     draws = stream(seed, 1)
     orders = np.stack([np.arange(total), *(draws.permutation(total) for _ in range(permutations))], axis=1)
-    aucs, errors = auc_and_error(held_out_scores(similarities, orders, count), count)
+    aucs, errors = auc_and_error(_held_out_scores(similarities, orders, count), count)
     # Members are compared with means that they share, which DeLong's error does not count; chance shows how much is missing.
     missed = math.sqrt(max(1.0, float(aucs[1:].var() / np.maximum(errors[1:] ** 2, 1e-12).mean())))
     low, high = interval(float(aucs[0]), missed * float(errors[0]), (count, total - count))
@@ -129,7 +129,7 @@ def _distinct(side: Reference) -> np.ndarray:
     return rows
 
 
-def held_out_scores(similarities: np.ndarray, orders: np.ndarray, count: int) -> np.ndarray:
+def _held_out_scores(similarities: np.ndarray, orders: np.ndarray, count: int) -> np.ndarray:
     """Return the score of every place of every order: similarity to the corpus minus the foil, without the member's own fold.
 
     Orders ``[n, k]`` say which member is at which place; the first ``count`` places are the corpus. Places take turns in

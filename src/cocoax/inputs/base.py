@@ -21,7 +21,7 @@ from cocoax.inputs.explicand import Explicand
 from cocoax.store import digest
 
 # Elements of a batch on a CPU: measured, larger ones leave the caches and take up to twice as long per image.
-CPU_BATCH = 640_000
+_CPU_BATCH = 640_000
 _MAX_BATCH_ELEMENTS = 1_000_000_000  # of any batch
 _MAX_INPUT_ELEMENTS = 400_000_000  # elements of one input, four times the pixels of the largest picture
 
@@ -164,7 +164,7 @@ class Inputs(ABC):
 
     def default_batch_size(self, tensor: Tensor, on_cpu: bool) -> int:
         """Return how many inputs like this one are encoded at a time; it depends on their size alone."""
-        most, elements = (64, CPU_BATCH) if on_cpu else (512, 100 * CPU_BATCH)
+        most, elements = (64, _CPU_BATCH) if on_cpu else (512, 100 * _CPU_BATCH)
         return max(1, min(most, elements // tensor.numel()))
 
     # --- what it is -----------------------------------------------------------------------------------------------------

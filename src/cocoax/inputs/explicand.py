@@ -23,7 +23,7 @@ from cocoax.show import WHOLE, Bars, Box, Effects, HeatMap, Paragraph, Photo, Vi
 # --- displays -------------------------------------------------------------------------------------------------------------
 
 
-DISPLAYS: dict[str, type[Display]] = {}
+_DISPLAYS: dict[str, type[Display]] = {}
 SMALL = 96  # pixels of the longer side of a small picture
 
 
@@ -42,10 +42,10 @@ class Display(ABC):
         kind = vars(cls).get("kind")
         if kind is None:
             return
-        before, now = (f"{other.__module__}.{other.__qualname__}" for other in (DISPLAYS.get(kind, cls), cls))
+        before, now = (f"{other.__module__}.{other.__qualname__}" for other in (_DISPLAYS.get(kind, cls), cls))
         if before != now:  # defined again, as in a notebook, a class may replace itself
             raise TypeError(f"Two displays are of the kind {kind!r}: {before} and {now}; give yours another one.")
-        DISPLAYS[kind] = cls
+        _DISPLAYS[kind] = cls
 
     @property
     def names(self) -> tuple[str, ...] | None:
@@ -215,12 +215,12 @@ def load_display(tensors: Mapping[str, Tensor], header: Mapping[str, Any] | None
             "The file was written by another version of Cocoax, which kept inputs in another way; make it again."
         )
     kind = header.get("kind")
-    if kind not in DISPLAYS:
+    if kind not in _DISPLAYS:
         raise ValueError(
             f"The file shows a kind of input called {kind!r}, which is not known here; import the module that defines it."
         )
     own = {name.removeprefix("display_"): tensor for name, tensor in tensors.items() if name.startswith("display_")}
-    return DISPLAYS[kind].restored(own, header)
+    return _DISPLAYS[kind].restored(own, header)
 
 
 # --- explicands -----------------------------------------------------------------------------------------------------------

@@ -29,14 +29,14 @@ from cocoax.inputs.sound import Sound
 from cocoax.inputs.text import Text
 from cocoax.store import digest, files_below
 
-MAX_FEATURES = 1000  # features of a picture: each needs several masked copies
+_MAX_FEATURES = 1000  # features of a picture: each needs several masked copies
 SEGMENTS = 16  # of a picture, if not told how many
 _KEPT = 8  # pictures whose segments are kept in memory
 _TREES: OrderedDict[str, MergeTree] = OrderedDict()
 _LIKE = 0.02  # how far the proportions of a label map may be from those of the picture
 
 
-class HasInputs(Protocol):
+class _HasInputs(Protocol):
     """An encoder, as far as features need one."""
 
     name: str
@@ -57,7 +57,7 @@ class Features(ABC):
     made_for: ClassVar[str]
 
     @abstractmethod
-    def apply(self, explicand: Explicand, encoder: HasInputs) -> Explicand:
+    def apply(self, explicand: Explicand, encoder: _HasInputs) -> Explicand:
         """Return the explicand with these features: ``feature_ids``, and a display with their names if they have any."""
 
 
@@ -82,9 +82,9 @@ class Segments(PictureFeatures):
     count: int = SEGMENTS
 
     def __post_init__(self) -> None:
-        check_count("count", self.count, 2, MAX_FEATURES)
+        check_count("count", self.count, 2, _MAX_FEATURES)
 
-    def apply(self, explicand: Explicand, encoder: HasInputs) -> Explicand:
+    def apply(self, explicand: Explicand, encoder: _HasInputs) -> Explicand:
         """Return the picture with its segments as features."""
         tree = _merge_tree(picture_seen(explicand), encoder.inner_maps(explicand.tensor))
         return replace(explicand, feature_ids=tree.labels(tree.parts(self.count)), grid=None, tree=tree)
@@ -104,7 +104,7 @@ class Grid(PictureFeatures):
     def __post_init__(self) -> None:
         check_sides(self.cells)
 
-    def apply(self, explicand: Explicand, encoder: HasInputs) -> Explicand:
+    def apply(self, explicand: Explicand, encoder: _HasInputs) -> Explicand:
         """Return the picture with the grid that methods should take."""
         height, width = explicand.tensor.shape[-2:]
         cells = in_proportion(int(self.cells), height, width) if isinstance(self.cells, Integral) else self.cells
@@ -131,7 +131,7 @@ class LabelMap(PictureFeatures):
             )
         object.__setattr__(self, "labels", labels.long())
 
-    def apply(self, explicand: Explicand, encoder: HasInputs) -> Explicand:
+    def apply(self, explicand: Explicand, encoder: _HasInputs) -> Explicand:
         """Return the picture with its parts as features."""
         assert isinstance(self.labels, Tensor)
         labels = _as_seen(self.labels, explicand)
@@ -141,9 +141,9 @@ class LabelMap(PictureFeatures):
                 "The label map has a single part in what the encoder sees of the picture, so that there is nothing to "
                 "compare. Give at least two."
             )
-        if len(numbers) > MAX_FEATURES:
+        if len(numbers) > _MAX_FEATURES:
             raise ValueError(
-                f"The label map has {len(numbers)} parts, more than {MAX_FEATURES}, of which each needs several masked "
+                f"The label map has {len(numbers)} parts, more than {_MAX_FEATURES}, of which each needs several masked "
                 "copies; merge some, or use features=Segments(40)."
             )
         places = torch.searchsorted(numbers, labels.clamp(min=int(numbers[0])))
@@ -188,7 +188,7 @@ class MaskStack(PictureFeatures):
             raise ValueError(f"No masks in {folder}; expected a picture for each, such as 0.png.")
         return cls([read_file(file, lambda image: np.asarray(image.convert("L"))) > 127 for file in files])
 
-    def apply(self, explicand: Explicand, encoder: HasInputs) -> Explicand:
+    def apply(self, explicand: Explicand, encoder: _HasInputs) -> Explicand:
         """Return the picture with its parts as features."""
         masks = self.masks
         assert isinstance(masks, Tensor)
@@ -252,7 +252,7 @@ class TextFeatures(Features):
     made_for = "text"
     name: ClassVar[str]
 
-    def apply(self, explicand: Explicand, encoder: HasInputs) -> Explicand:
+    def apply(self, explicand: Explicand, encoder: _HasInputs) -> Explicand:
         """Return the text with these parts as features."""
         if not isinstance(explicand.display, Text) or not hasattr(encoder.inputs, "features"):
             raise ValueError(f"Only a text is made of {self.name}. Got {explicand!r} instead.")
@@ -298,7 +298,7 @@ class Columns(Features):
     made_for = "row"
     groups: Mapping[str, Sequence[str]] | Sequence[Sequence[str]] = ()
 
-    def apply(self, explicand: Explicand, encoder: HasInputs) -> Explicand:
+    def apply(self, explicand: Explicand, encoder: _HasInputs) -> Explicand:
         """Return the row with groups of columns as features."""
         columns = tuple(getattr(encoder.inputs, "columns", ()))
         if not columns or explicand.tensor.shape[-1] != len(columns):
@@ -337,7 +337,7 @@ class SoundSegments(Features):
         if self.count is not None:
             check_count("count", self.count, 2)
 
-    def apply(self, explicand: Explicand, encoder: HasInputs) -> Explicand:
+    def apply(self, explicand: Explicand, encoder: _HasInputs) -> Explicand:
         """Return the sound with its segments as features."""
         shown, steps = explicand.display, explicand.tensor.shape[-1]
         if not isinstance(shown, Sound):

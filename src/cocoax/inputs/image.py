@@ -27,8 +27,8 @@ from cocoax.store import as_path, digest, file_digest, files_below
 
 _SHORTEST = 8  # pixels of a side of a picture
 UNIT = 32  # pixels; most networks halve the sides of a picture five times
-MAX_PIXELS = 100_000_000  # a larger picture is taken for a decompression bomb
-MAX_DECODED = 32_000_000  # pixels that are decoded of a picture of which a small copy is wanted
+_MAX_PIXELS = 100_000_000  # a larger picture is taken for a decompression bomb
+_MAX_DECODED = 32_000_000  # pixels that are decoded of a picture of which a small copy is wanted
 SUFFIXES = frozenset({".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm"})
 # Whatever a file is called, Pillow would try all it knows, some of which start other programs (EPS starts Ghostscript).
 _FORMATS = ("JPEG", "PNG", "WEBP", "BMP", "GIF", "TIFF", "PPM")
@@ -51,7 +51,7 @@ def open_image(source: str | Path | Image.Image | np.ndarray, area: int | None =
     ``[H, W]`` or ``[H, W, 1, 3 or 4]``, or floats from 0 to 1 as of :func:`is_float_picture`.
 
     A file of more pixels than ``area`` is reduced to them, in little memory: a JPEG is decoded at a half, a quarter or an
-    eighth of its size, and other files of more than ``MAX_DECODED`` pixels are refused.
+    eighth of its size, and other files of more than ``_MAX_DECODED`` pixels are refused.
     """
     if isinstance(source, np.ndarray):
         image = _from_array(source)
@@ -61,7 +61,7 @@ def open_image(source: str | Path | Image.Image | np.ndarray, area: int | None =
         if str(source).lower().startswith(("http:", "https:", "ftp:", "s3:", "gs:", "data:")):
             raise ValueError(f"{source} is an address, and nothing is fetched here; download it and pass the file.")
         return read_file(as_path(source), _to_rgb if area is None else partial(_reduced, area=area), area)
-    if error := _size_error(image.size, MAX_PIXELS):
+    if error := _size_error(image.size, _MAX_PIXELS):
         raise ValueError(f"The image {error}")
     return _to_rgb(image)
 
@@ -71,7 +71,7 @@ def read_file(path: Path, convert: Callable[[Image.Image], Read], area: int | No
 
     With ``area``, a JPEG of many times that number of pixels is decoded smaller.
     """
-    most = MAX_PIXELS if area is None else MAX_DECODED
+    most = _MAX_PIXELS if area is None else _MAX_DECODED
     if not path.is_file():
         raise FileNotFoundError(f"No file at {path}; check the path.")
     try:
@@ -158,7 +158,7 @@ def is_float_picture(array: object) -> bool:
     shape = tuple(array.shape)
     if not is_float or len(shape) not in (2, 3) or min(shape[:2]) < _SHORTEST or shape[2:] not in ((), (3,), (4,)):
         return False
-    return math.prod(shape) <= 4 * MAX_PIXELS and bool(array.min() >= 0 and array.max() <= 1)
+    return math.prod(shape) <= 4 * _MAX_PIXELS and bool(array.min() >= 0 and array.max() <= 1)
 
 
 def _from_array(array: np.ndarray) -> Image.Image:
@@ -182,7 +182,7 @@ def resize_of(side: int) -> int:
     return round(side * 256 / 224) if side >= 64 else side
 
 
-def to_tensor(image: Image.Image) -> Tensor:
+def _to_tensor(image: Image.Image) -> Tensor:
     """Return a picture as a float tensor ``[C, H, W]`` in [0, 1]."""
     array = np.asarray(image, dtype=np.float32)
     return torch.from_numpy(array.reshape(image.height, image.width, -1).transpose(2, 0, 1).copy() / 255)
@@ -229,14 +229,14 @@ class ImagePreprocess:
         """Return the tensor ``[C, H, W]`` of a picture."""
         image = image.convert("RGB" if len(self.mean) == 3 else "L")
         width, height = self.size(image.size)
-        if width * height > MAX_PIXELS:  # a narrow picture of a few bytes would take gigabytes
+        if width * height > _MAX_PIXELS:  # a narrow picture of a few bytes would take gigabytes
             raise ValueError(
                 f"The image of {image.width} x {image.height} pixels would have {width} x {height} once it is resized, more "
-                f"than the {MAX_PIXELS:,} that are allowed; cut it to a less narrow shape first."
+                f"than the {_MAX_PIXELS:,} that are allowed; cut it to a less narrow shape first."
             )
         image = image.resize((width, height), Image.Resampling[self.interpolation.upper()])
         left, top, right, bottom = self._cropped((width, height))
-        pixels = to_tensor(image.crop((left, top, right, bottom)))
+        pixels = _to_tensor(image.crop((left, top, right, bottom)))
         mean, std = (torch.tensor(values, dtype=torch.float32).view(-1, 1, 1) for values in (self.mean, self.std))
         return (pixels - mean) / std
 
@@ -261,7 +261,7 @@ class ImagePreprocess:
         """Return the same for all of a picture, at its own proportions; sides are multiples of ``patch``."""
         if self.sides is None:
             return self
-        return WholePicture(min(self.sides), None, self.mean, self.std, self.interpolation, patch)
+        return _WholePicture(min(self.sides), None, self.mean, self.std, self.interpolation, patch)
 
     def size(self, size: tuple[int, int]) -> tuple[int, int]:
         """Return the width and height of a picture of ``size`` once it is resized, before anything is cut off."""
@@ -288,7 +288,7 @@ class ImagePreprocess:
 
 
 @dataclass(frozen=True)
-class WholePicture(ImagePreprocess):
+class _WholePicture(ImagePreprocess):
     """All of a picture at its own proportions, with as many pixels as a square of side ``resize``: it takes no longer.
 
     The sides are rounded to multiples of 32, or of less where ``resize`` is small; for a transformer, of its ``patch``. A
@@ -326,7 +326,7 @@ def picture_of_tensor(tensor: Tensor) -> Tensor:
 # --- image ------------------------------------------------------------------------------------------------------------------
 
 Preprocess = Callable[[Image.Image], Tensor]
-Takes = Callable[[Sequence[tuple[int, ...]]], bool]
+_Takes = Callable[[Sequence[tuple[int, ...]]], bool]
 _ENLARGED = 8  # times, from which on a picture has next to no detail
 _SQUEEZED = 2.5  # times as much across as down, or as much down as across
 _LARGE = 20  # no network's preprocessing gives only numbers from 0 up to more than this
@@ -335,7 +335,7 @@ _LARGE = 20  # no network's preprocessing gives only numbers from 0 up to more t
 class _Whole:
     """A view of all of a picture: at its own proportions if the module ``takes`` those, otherwise squeezed."""
 
-    def __init__(self, squeezed: ImagePreprocess, own: ImagePreprocess, takes: Takes) -> None:
+    def __init__(self, squeezed: ImagePreprocess, own: ImagePreprocess, takes: _Takes) -> None:
         self.squeezed = squeezed
         self.own = own
         self.takes = takes
@@ -408,7 +408,7 @@ class Pictures(Inputs):
         squares = torch.randint(256, (13, 16, 3), generator=torch.Generator().manual_seed(0), dtype=torch.uint8)
         size = (64, 64) if self.preprocess is None else (320, 260)
         picture = Image.fromarray(squares.numpy()).resize(size, Image.Resampling.NEAREST)
-        return to_tensor(picture) if self.preprocess is None else self.preprocess(picture)
+        return _to_tensor(picture) if self.preprocess is None else self.preprocess(picture)
 
     def is_one(self, inputs: object) -> bool:
         """Whether this is one picture rather than many."""
@@ -486,7 +486,7 @@ class Pictures(Inputs):
                 f"for {self.encoder!r}, which may not recognise what is in it. Cut it into less narrow pictures.",
             )
 
-    def whole(self, takes: Takes, patch: int) -> Pictures:
+    def whole(self, takes: _Takes, patch: int) -> Pictures:
         """Return the same kind, of whose pictures all is explained: at their own proportions if the module takes those.
 
         Otherwise they are squeezed. What is only prepared, such as the pictures of a reference, is what it was, and so is the
@@ -537,7 +537,7 @@ class Pictures(Inputs):
                 f"{self.encoder!r} has no preprocess=, so that pictures go in with the size they have and pixels from 0 to "
                 "1. Most networks expect another size and normalised pixels: preprocess=cocoax.ImagePreprocess(...).",
             )
-            return to_tensor(image), image
+            return _to_tensor(image), image
         tensor = (self.preprocess if seen is None else seen.preprocess(image.size))(image)
         if not isinstance(tensor, Tensor):
             raise TypeError(

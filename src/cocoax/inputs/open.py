@@ -26,9 +26,9 @@ from cocoax.inputs.image import image_files
 from cocoax.inputs.sound import SUFFIXES as SOUNDS
 from cocoax.store import files_below, readable
 
-TEXT_SUFFIXES = frozenset({".txt", ".md", ".rst"})
+_TEXT_SUFFIXES = frozenset({".txt", ".md", ".rst"})
 TABLE_SUFFIXES = frozenset({".parquet", ".arrow", ".feather", ".csv", ".tsv", ".jsonl", ".ndjson"})
-FILE_SUFFIXES = {"image": PICTURES, "sound": SOUNDS, "text": TEXT_SUFFIXES}  # by what a kind of input calls one
+FILE_SUFFIXES = {"image": PICTURES, "sound": SOUNDS, "text": _TEXT_SUFFIXES}  # by what a kind of input calls one
 
 # --- what users name ------------------------------------------------------------------------------------------------------
 
@@ -43,7 +43,7 @@ def open_input(name: str) -> str | Path:
         raise ValueError(f"{text} is a folder; name one file of it. If it is meant as a text, write more words.")
     if _names_file(text, PICTURES | SOUNDS):
         return _existing(text)
-    if _names_file(text, TEXT_SUFFIXES):
+    if _names_file(text, _TEXT_SUFFIXES):
         text = _existing(text).read_text(encoding="utf-8")
     if not text.strip():
         raise ValueError("The text is empty; write at least one word.")
@@ -66,7 +66,7 @@ def open_inputs(name: str | Path, column: str | None = None, noun: str | None = 
         raise ValueError(f"A column is one of a table ({', '.join(sorted(TABLE_SUFFIXES))}), and {text} is none.")
     if _names_file(text, PICTURES | SOUNDS):
         return [_existing(text)] if "*" not in text else _matching(text)
-    if os.path.isfile(text) or isinstance(name, Path) or _names_file(text, TEXT_SUFFIXES):
+    if os.path.isfile(text) or isinstance(name, Path) or _names_file(text, _TEXT_SUFFIXES):
         return _matching(text) if "*" in text else [*read_lines(_existing(text))]
     return _matching(text) if "*" in text and " " not in text else [open_input(text)]
 
@@ -101,12 +101,12 @@ def _existing(name: str) -> Path:
 def _in_folder(folder: Path, noun: str | None) -> list[str | Path]:
     found: list[str | Path] = []
     if noun in (None, "text"):
-        texts = (path.read_text(encoding="utf-8", errors="replace").strip() for path in files_below(folder, TEXT_SUFFIXES))
+        texts = (path.read_text(encoding="utf-8", errors="replace").strip() for path in files_below(folder, _TEXT_SUFFIXES))
         found += [text for text in texts if text]
     if noun == "sound" or (noun is None and not found):
         found += files_below(folder, SOUNDS)
     if noun == "text" and not found:
-        raise ValueError(f"No texts below {folder}; expected files such as {', '.join(sorted(TEXT_SUFFIXES))}.")
+        raise ValueError(f"No texts below {folder}; expected files such as {', '.join(sorted(_TEXT_SUFFIXES))}.")
     return found or [*image_files(folder)]
 
 

@@ -73,8 +73,8 @@ def check_sides(grid: int | tuple[int, int]) -> tuple[int, int]:
 # --- trees of merges ------------------------------------------------------------------------------------------------------
 
 
-SUPERPIXELS = 200
-COMPONENTS = 6  # principal components of a feature map
+_SUPERPIXELS = 200
+_COMPONENTS = 6  # principal components of a feature map
 _COMPACTNESS = 10.0  # of superpixels: how much places count beside colours
 _AREA = 256 * 256  # pixels of the largest picture that is segmented as it is; larger ones are reduced
 _TINY = 0.01  # of the picture: smaller parts are merged before all others
@@ -189,12 +189,12 @@ def _lab(image: np.ndarray) -> np.ndarray:
 def _superpixels(pixels: np.ndarray) -> np.ndarray:
     """Return labels ``[H, W]`` of superpixels, connected and numbered from 0; of a small picture its pixels."""
     height, width = pixels.shape[:2]
-    if height * width <= SUPERPIXELS:
+    if height * width <= _SUPERPIXELS:
         return np.arange(height * width).reshape(height, width)
     from skimage.measure import label
     from skimage.segmentation import slic
 
-    found = slic(pixels, SUPERPIXELS, _COMPACTNESS, start_label=1)
+    found = slic(pixels, _SUPERPIXELS, _COMPACTNESS, start_label=1)
     # Parts that touch at corners only are parts of their own.
     apart: np.ndarray = label(found, connectivity=1, background=0).astype(np.int64) - 1
     return apart
@@ -213,7 +213,7 @@ def _principal(one: Tensor) -> Tensor:
     places = one.double().flatten(1).T
     centred = places - places.mean(0)
     _, directions = torch.linalg.eigh(centred.T @ centred)  # in ascending order
-    components: Tensor = (centred @ directions[:, -COMPONENTS:]).T.float()
+    components: Tensor = (centred @ directions[:, -_COMPONENTS:]).T.float()
     return components.reshape(-1, *one.shape[1:])
 
 

@@ -19,10 +19,10 @@ from cocoax.show import Effects, SoundMap
 from cocoax.store import digest, file_digest, files_below
 
 SUFFIXES = frozenset({".wav", ".flac", ".ogg", ".mp3", ".aiff", ".aif", ".au"})
-MAX_CHANNELS = 2  # what more channels mean (surround, instruments) is not for us to guess
-MAX_AMPLITUDE = 100.0  # files of floats may go a little over full scale, which is 1
+_MAX_CHANNELS = 2  # what more channels mean (surround, instruments) is not for us to guess
+_MAX_AMPLITUDE = 100.0  # files of floats may go a little over full scale, which is 1
 FRAME, HOP = 512, 128  # of spectra, in samples
-FREQUENCIES = FRAME // 2 + 1
+_FREQUENCIES = FRAME // 2 + 1
 _INTEGERS = ("int16", "int32", "uint8")  # as files have them; others have been made by accident, at an unknown scale
 
 
@@ -107,7 +107,7 @@ def _as_array(samples: Any, name: str) -> np.ndarray:
 
 def _check_size(seconds: float, channels: int, longest: float, name: str) -> None:
     """Raise if a sound lasts longer than an encoder should take at once, or has many channels."""
-    if channels > MAX_CHANNELS:
+    if channels > _MAX_CHANNELS:
         raise ValueError(f"{name} has {channels} channels; mix it down to one or two first.")
     if seconds > longest:
         raise ValueError(
@@ -122,7 +122,7 @@ def _check_values(array: np.ndarray, name: str) -> None:
     if bad:
         raise ValueError(f"{name} has {bad} samples that are not finite; cut them out or fill them in first.")
     peak = float(np.abs(array).max())
-    if peak > MAX_AMPLITUDE:
+    if peak > _MAX_AMPLITUDE:
         raise ValueError(f"{name} goes up to {peak:.0f}, but full scale is 1; divide samples of 16 bits by 32768.")
 
 
@@ -315,7 +315,7 @@ class Sounds(Inputs):
             return False
         if self.features == "segments":
             return item.ndim == 2 and item.shape[0] == 1
-        return item.ndim == 3 and tuple(item.shape[:2]) == (2, FREQUENCIES)
+        return item.ndim == 3 and tuple(item.shape[:2]) == (2, _FREQUENCIES)
 
     def prepare(self, item: Any) -> Tensor:
         """Return one sound as samples ``[1, T]``, or as spectra ``[2, F, frames]``, real and imaginary."""
@@ -366,10 +366,10 @@ class Sounds(Inputs):
         members = torch.arange(steps) * self.segments // steps
         bands = 1
         if self.features == "cells":
-            if self.bands > FREQUENCIES:
-                raise ValueError(f"There are {FREQUENCIES} frequencies, too few for {self.bands} bands; ask for fewer.")
+            if self.bands > _FREQUENCIES:
+                raise ValueError(f"There are {_FREQUENCIES} frequencies, too few for {self.bands} bands; ask for fewer.")
             bands = self.bands
-            members = members * bands + (torch.arange(FREQUENCIES) * bands // FREQUENCIES)[:, None]
+            members = members * bands + (torch.arange(_FREQUENCIES) * bands // _FREQUENCIES)[:, None]
         display = Sound(self.to_module(tensor[None])[0, 0], self.rate, self.segments, bands)
         # Gradients by samples swing to and fro; what a segment's volume does is their sum, each times its sample.
         scale = tensor.square().mean((0, -1), keepdim=True)[0].sqrt()

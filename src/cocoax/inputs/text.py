@@ -28,7 +28,7 @@ from cocoax.inputs.explicand import Display, Explicand
 from cocoax.show import ColouredText, Effects, Paragraph
 from cocoax.store import digest
 
-CPU_TOKENS = 4096  # tokens of a batch on a CPU: measured with MiniLM, larger ones leave the caches and take 10 % longer
+_CPU_TOKENS = 4096  # tokens of a batch on a CPU: measured with MiniLM, larger ones leave the caches and take 10 % longer
 
 Span = tuple[int, int]
 Features = Literal["words", "tokens", "sentences", "paragraphs"]
@@ -493,8 +493,8 @@ class Texts(Inputs):
         return {"input_ids": ids.to(like.device), "attention_mask": mask.to(like.device)}
 
     def default_batch_size(self, tensor: Tensor, on_cpu: bool) -> int:
-        """Return as many texts as have ``CPU_TOKENS`` tokens together on a CPU, and at most 64."""
-        return max(1, min(64, CPU_TOKENS // tensor.shape[-1])) if on_cpu else 64
+        """Return as many texts as have ``_CPU_TOKENS`` tokens together on a CPU, and at most 64."""
+        return max(1, min(64, _CPU_TOKENS // tensor.shape[-1])) if on_cpu else 64
 
     def label(self, item: Any) -> str:
         """Return the text itself."""

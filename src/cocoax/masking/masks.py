@@ -71,7 +71,7 @@ class MaskGeometry:
     @cached_property
     def pool(self) -> tuple[Tensor, Tensor]:
         """Averages over the cells of a coarse grid, ``[coarse, H]`` and ``[coarse, W]``."""
-        return averaging(self.height, coarse_cells(self.rows)), averaging(self.width, coarse_cells(self.columns))
+        return averaging(self.height, _coarse_cells(self.rows)), averaging(self.width, _coarse_cells(self.columns))
 
     @cached_property
     def coarse_variance(self) -> float:
@@ -87,7 +87,7 @@ class MaskGeometry:
         return self.pool[0] @ self.up[0], self.pool[1] @ self.up[1]
 
 
-def coarse_cells(cells: int) -> int:
+def _coarse_cells(cells: int) -> int:
     """Return how many cells of a coarse grid see what so many of a mask do: twice as many, but of fine masks one more.
 
     With their shifts, masks tell things apart that are smaller than a cell. The models' cost grows with the sixth power.
@@ -289,7 +289,7 @@ def averaging(side: int, cells: int) -> Tensor:
 _BITS_DESIGN = 2  # part of the stream; masks over pixels have another
 
 
-class CellMasks(ABC):
+class _CellMasks(ABC):
     """Masks of few cells, whose sums are plain matrix products; the sums have the shape ``map_shape``."""
 
     map_shape: tuple[int, int]
@@ -314,7 +314,7 @@ class CellMasks(ABC):
         return (weights.double().T @ cells.flatten(1)).view(-1, *self.map_shape)
 
 
-class BitMasks(CellMasks):
+class BitMasks(_CellMasks):
     """Masks over ``m`` features: ``bits [n, m]`` (uint8), each kept with probability ``keep``."""
 
     def __init__(self, bits: Tensor, keep: float) -> None:
@@ -390,7 +390,7 @@ class BitMasks(CellMasks):
 # --- pooled -----------------------------------------------------------------------------------------------------------------
 
 
-class PooledMasks(CellMasks):
+class PooledMasks(_CellMasks):
     """The means of grid masks over the cells of a grid: ``cells [n, rows, columns]``.
 
     Since all estimates are linear in the masks, a map estimated from them is the map of the masks pooled to the cells.

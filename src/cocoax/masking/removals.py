@@ -177,7 +177,7 @@ class Baseline(Removal):
 
     def embedded(self, inputs: Embeddings) -> Removal:
         """Return embeddings in place of those of the words."""
-        return Embedded(inputs.keep_special(self(inputs.embeddings)), self)
+        return _Embedded(inputs.keep_special(self(inputs.embeddings)), self)
 
 
 def _blend(baseline: Tensor, difference: Tensor, kept: Tensor) -> Tensor:
@@ -197,7 +197,7 @@ def _blend(baseline: Tensor, difference: Tensor, kept: Tensor) -> Tensor:
 class Blur(Baseline):
     """Gaussian blur of the explicand with reflected borders; by default that of the paper.
 
-    Unless another removal is asked for, pictures are blurred more: :data:`STRONG_BLUR`.
+    Unless another removal is asked for, pictures are blurred more: :data:`_STRONG_BLUR`.
     """
 
     made_for = "images"
@@ -228,7 +228,7 @@ class Blur(Baseline):
         return rows @ explicand @ columns.T
 
 
-STRONG_BLUR = Blur(*_STRONG)
+_STRONG_BLUR = Blur(*_STRONG)
 
 
 @lru_cache(maxsize=8)
@@ -337,7 +337,7 @@ class Fixed(Baseline):
 
 
 @dataclass(frozen=True, eq=False)
-class Embedded(Fixed):
+class _Embedded(Fixed):
     """The embeddings ``[d, L]`` of a text without its words; special tokens are still there.
 
     Attributes:
@@ -559,11 +559,11 @@ class MaskToken(TokenRemoval):
             )
         return replace(self, token=mask)
 
-    def embedded(self, inputs: Embeddings) -> Embedded:
+    def embedded(self, inputs: Embeddings) -> _Embedded:
         """Return the embedding of the mask token in place of those of the words."""
         ready = self.ready(inputs)
         assert ready.token is not None
-        return Embedded(inputs.with_words([], ready.token), ready)
+        return _Embedded(inputs.with_words([], ready.token), ready)
 
     def remove(self, explicand: Explicand, kept: Tensor) -> list[Tensor]:
         """Return ids of the same length."""
@@ -811,15 +811,15 @@ def _check_suits(removal: Removal, inputs: Inputs) -> None:
 # --- presets --------------------------------------------------------------------------------------------------------------
 
 
-MAX_OTHER_PICTURES = 3  # other pictures that scores are averaged over
+_MAX_OTHER_PICTURES = 3  # other pictures that scores are averaged over
 # docs/explanation/removals.md has how good their maps are.
 PRESETS: dict[str, Baseline] = {
     "blur": Blur(),
-    "strong blur": STRONG_BLUR,
+    "strong blur": _STRONG_BLUR,
     "mean colour": Mean(),
-    "strong blur and mean colour": Several((STRONG_BLUR, Mean())),
+    "strong blur and mean colour": Several((_STRONG_BLUR, Mean())),
 }
-TOKEN_PRESETS = {"drop tokens": DropTokens()}  # of a vision transformer
+_TOKEN_PRESETS = {"drop tokens": DropTokens()}  # of a vision transformer
 DEFAULT_PRESET = "strong blur"  # what all take unless told otherwise
 
 
@@ -830,22 +830,22 @@ def presets_of(encoder: Encoder) -> dict[str, Removal]:
         patches_of(encoder, encoder.explicand(Image.fromarray(noise)).tensor)
     except ValueError:
         return {**PRESETS}
-    return {**PRESETS, **TOKEN_PRESETS}
+    return {**PRESETS, **_TOKEN_PRESETS}
 
 
 def preset(name: str, inputs: Inputs, seed: int = 0) -> Any:
     """Return the baseline that a name, a picture's path or a folder of pictures stands for.
 
-    Of a folder ``MAX_OTHER_PICTURES`` are drawn; pictures are stretched over the explicand. Raise if there is no such thing.
+    Of a folder ``_MAX_OTHER_PICTURES`` are drawn; pictures are stretched over the explicand. Raise if there is no such thing.
     """
     plain = name.replace("-", " ").strip().lower()
-    known = {**PRESETS, **TOKEN_PRESETS}
+    known = {**PRESETS, **_TOKEN_PRESETS}
     if plain in known:
         return known[plain]
     path = Path(name)
     if path.is_dir():
         files: Sequence[Path] = image_files(path)
-        chosen = stream(seed).choice(len(files), min(MAX_OTHER_PICTURES, len(files)), replace=False)
+        chosen = stream(seed).choice(len(files), min(_MAX_OTHER_PICTURES, len(files)), replace=False)
         pictures = [files[index] for index in sorted(chosen)]
     else:
         pictures = [path] if path.is_file() else []

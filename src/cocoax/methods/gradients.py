@@ -98,7 +98,7 @@ class GradientMethod(Method):
             check_one_baseline(masked, self)
         scores = [masked.score(targets) for masked in masked_encoders]
         weights = _weights_of(self)
-        parts, mixture = shared_parts(targets)
+        parts, mixture = _shared_parts(targets)
         sums = [_Sums(mixture, explicand, self.sampled) for explicand in explicands]
         size = encoder.batch_size(explicands[0].tensor, self.batch_size)
         first = slice(0, min(size, len(weights)))
@@ -254,7 +254,7 @@ class _Sums:
         return (spread / max(1, n - 1) / n).sqrt()
 
 
-def shared_parts(targets: list[Target]) -> tuple[list[Target], Tensor]:
+def _shared_parts(targets: list[Target]) -> tuple[list[Target], Tensor]:
     """Return few targets, ``parts``, of which all others are mixtures, and the ``mixture [targets, parts]``.
 
     They are the targets themselves, or their distinct references if those are fewer.
@@ -408,7 +408,7 @@ class SmoothGrad(GradientMethod):
 
 # --- integrated gradients ---------------------------------------------------------------------------------------------------
 
-MOST_STEPS = 1000  # finding the points takes the cube of their number, and a hundred are enough for anything smooth
+_MOST_STEPS = 1000  # finding the points takes the cube of their number, and a hundred are enough for anything smooth
 
 
 @lru_cache
@@ -434,7 +434,7 @@ class IntegratedGradients(GradientMethod):
     steps: int = 50
 
     def __post_init__(self) -> None:
-        check_count("steps", self.steps, 1, MOST_STEPS)
+        check_count("steps", self.steps, 1, _MOST_STEPS)
 
     def weights(self) -> Tensor:
         """Return the weights of the quadrature on [0, 1]."""

@@ -32,7 +32,7 @@ Input = str | Path | Image.Image | Samples | Explicand | Sequence[float] | tuple
 
 
 # What Captum, SHAP, LIME and scikit-learn call options of methods, and what they are called here.
-OPTIONS_ELSEWHERE = {
+_OPTIONS_ELSEWHERE = {
     **dict.fromkeys(("n_samples", "nsamples", "num_samples", "npermutations", "n_perturb_samples"), "samples"),
     "n_steps": "steps",
     "random_state": "seed",
@@ -55,8 +55,8 @@ class Method(ABC):
         """Make a method; raise if an option has the name that another library gives it."""
         has = getattr(cls, "__dataclass_fields__", {})
         for name in options:
-            if name not in has and OPTIONS_ELSEWHERE.get(name) in has:
-                raise TypeError(f"{cls.__name__} has no option '{name}'; here it is called '{OPTIONS_ELSEWHERE[name]}'.")
+            if name not in has and _OPTIONS_ELSEWHERE.get(name) in has:
+                raise TypeError(f"{cls.__name__} has no option '{name}'; here it is called '{_OPTIONS_ELSEWHERE[name]}'.")
         return super().__new__(cls)
 
     if not TYPE_CHECKING:
@@ -152,7 +152,7 @@ class Method(ABC):
         of representations ``[n, d]`` that gives ``[n]`` is a target too.
         """
         for name in others:
-            option = OPTIONS_ELSEWHERE.get(name, name)
+            option = _OPTIONS_ELSEWHERE.get(name, name)
             hint = f" Options of the method go there: {type(self).__name__}({option}=...)." if hasattr(self, option) else ""
             raise TypeError(f"explain(encoder, input, targets) has no argument {name!r}.{hint}")
         check_encoder(encoder)

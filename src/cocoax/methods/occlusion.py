@@ -11,7 +11,7 @@ from torch import Tensor
 from cocoax.methods.estimate import Estimate
 from cocoax.methods.run import RemovalMethod
 
-MOST_WINDOWS = 1_000_000
+_MOST_WINDOWS = 1_000_000
 
 
 @dataclass(frozen=True)
@@ -47,10 +47,10 @@ class Occlusion(RemovalMethod):
                 f"A stride of {stride} leaves gaps between windows of {window}; it must not be larger than the window."
             )
         count_of_all = prod(-(-(side - size) // step) + 1 for side, size, step in zip(shape, window, stride, strict=True))
-        if count_of_all > MOST_WINDOWS:
+        if count_of_all > _MOST_WINDOWS:
             raise ValueError(
                 f"Windows of {window[0]} x {window[1]} at a stride of {stride[0]} x {stride[1]} are {count_of_all} encoder "
-                f"calls on an image of {height} x {width} pixels, more than {MOST_WINDOWS}; use a larger stride, "
+                f"calls on an image of {height} x {width} pixels, more than {_MOST_WINDOWS}; use a larger stride, "
                 "or a smaller image."
             )
         tops, lefts = (

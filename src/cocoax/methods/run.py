@@ -61,7 +61,7 @@ _LAYOUT = Layout(
 
 
 _UNFINISHED = Layout("unfinished run", {"representations": "* d"}, {"encoder": str})
-MAX_LOST_SECONDS = 5.0  # of work that a killed process loses
+_MAX_LOST_SECONDS = 5.0  # of work that a killed process loses
 
 
 # --- removal methods ------------------------------------------------------------------------------------------------------
@@ -659,7 +659,7 @@ class RunCheckpoint:
         self.path = path
         self.encoder = encoder
         self._length = 0  # of what is in the file
-        self._due = time.monotonic() + MAX_LOST_SECONDS
+        self._due = time.monotonic() + _MAX_LOST_SECONDS
 
     def earlier(self, masks: Masks) -> Tensor | None:
         """Return the representations that an unfinished run left, for as many of the first masks as it has in common."""
@@ -689,7 +689,7 @@ class RunCheckpoint:
             self._due = math.inf
             return
         now = time.monotonic()
-        self._length, self._due = length, now + max(MAX_LOST_SECONDS, 20 * (now - begun))
+        self._length, self._due = length, now + max(_MAX_LOST_SECONDS, 20 * (now - begun))
 
     def forget(self, length: int) -> None:
         """Delete the file, unless it has more than a run of this length."""

@@ -176,7 +176,7 @@ class Attribution(Displayed, Result):
         """The place in words, the share of the picture and the box of each segment of a picture; no two have one name."""
         assert self.segments is not None
         found = [place_of(self.segments == number, self.box) for number in range(int(self.segments.max()) + 1)]
-        names = unique_places([name for name, _, _ in found])
+        names = _unique_places([name for name, _, _ in found])
         return [(name, share, box) for name, (_, share, box) in zip(names, found, strict=True)]
 
     def views(self) -> list[View]:
@@ -405,7 +405,7 @@ def top_regions(attribution: Attribution, count: int = 3, *, lowering: bool = Fa
     return [_region(attribution, inside) for inside in spots[:count]]
 
 
-def unique_places(places: Sequence[str]) -> list[str]:
+def _unique_places(places: Sequence[str]) -> list[str]:
     """Return places of which those with the same words are numbered: ``centre``, ``centre 2``."""
     seen: Counter[str] = Counter()
     names = []

