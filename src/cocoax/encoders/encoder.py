@@ -12,29 +12,28 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from cocoax.checks import check_choice, check_count, check_kind
+from cocoax.checks import check_choice, check_count, check_kind, check_plain
 from cocoax.encoders.devices import HALF, device_named, precision_named
 from cocoax.encoders.fast_encoder import Copies, shallow_copy
 from cocoax.encoders.forward import (
+    ROUNDING,
     ForwardError,
     Pooling,
     by_shape,
-    check_deterministic,
     first_parameter,
     is_out_of_memory,
-    is_prepared,
     layer_name,
     layer_named,
     note_batch,
-    one_vector_each,
     owner_of,
+    pooled,
     run_module,
-    size_of,
 )
 from cocoax.encoders.identity import Identity, Probe, WeightsDigest, identify
 from cocoax.encoders.inner_maps import inner_maps
 from cocoax.encoders.stream import Streaming, in_order, prepared_batches, stream_reference
 from cocoax.inputs import Explicand, Inputs, Pictures, Rows
+from cocoax.inputs.base import check_batch
 from cocoax.inputs.features import features_of
 from cocoax.inputs.open import each_input, is_one
 from cocoax.progress import bar
@@ -223,6 +222,15 @@ class Encoder:
         return self._autocast
 
     @property
+    def rounding(self) -> float:
+        """How far rounding moves scores of its representations, relative to the terms that they are sums of."""
+        return max(ROUNDING, 16 * torch.finfo(self._computes_in).eps)  # representations are in single precision at most
+
+    @property
+    def _computes_in(self) -> torch.dtype:
+        return self.autocast_precision or self.precision
+
+    @property
     def device(self) -> torch.device:
         """Where the module's parameters are."""
         return first_parameter(self.owner).device
@@ -407,7 +415,7 @@ class Encoder:
         """Return representations ``[n, d]`` of a collated batch, differentiable; for the rest it is :meth:`represent`."""
         if not isinstance(batch, Tensor | Mapping):
             return self.represent(batch)
-        size, own = size_of(batch), first_parameter(self.owner)
+        size, own = _size_of(batch), first_parameter(self.owner)
         note_batch(size)
         if isinstance(batch, Tensor) and batch.is_floating_point() and own.numel() > 0:
             batch = batch.to(own.device, own.dtype)
@@ -423,14 +431,14 @@ class Encoder:
             raise ForwardError(f"The encoder {self.name!r} failed on a batch {shape}: {error}. {hint}") from error
         if self._submodule is not None and output is None:
             raise ForwardError(f"The layer {self.layer!r} did not run in the forward pass of {self.name!r}.")
-        return one_vector_each(output, size, self.pooling, self.name)
+        return _one_vector_each(output, size, self.pooling, self.name)
 
     def encode(self, prepared: Sequence[Tensor] | Tensor) -> Tensor:
         """Return representations ``[n, d]`` of prepared inputs, as float32 on the CPU, without autograd state.
 
         Memory running out halves the batch, now and from now on. What is not prepared yet goes to :meth:`represent`.
         """
-        if not is_prepared(prepared):
+        if not _is_prepared(prepared):
             return self.represent(prepared)
         if self.inputs.any_shape and not isinstance(prepared, Tensor) and len({tensor.shape for tensor in prepared}) > 1:
             return by_shape(prepared, self.encode)
@@ -450,7 +458,7 @@ class Encoder:
             self._max_batch_size = half
             return torch.cat([self.encode(prepared[:half]), self.encode(prepared[half:])])
         if self._checked < min(len(output), 2):
-            check_deterministic(self, prepared[0], output[0])
+            _check_deterministic(self, prepared[0], output[0])
             self._checked = min(len(output), 2)
         return output
 
@@ -546,3 +554,58 @@ class TabularEncoder(Encoder):
             raise TypeError("An encoder of columns needs columns=, the name of each column, or a data frame as background=.")
         inputs = Rows(columns, preprocess, background)
         super().__init__(module, layer=layer, head=head, classes=classes, name=name, inputs=inputs)
+
+
+def _one_vector_each(output: Any, size: int, pooling: Pooling, name: str) -> Tensor:
+    """Return the representations ``[n, d]`` that the encoder called ``name`` gave for a batch of ``size``."""
+    if not isinstance(output, Tensor):
+        kind = type(output).__name__
+        if isinstance(output, tuple | list):
+            what, do = f"a {kind} of {len(output)}", "lambda x: model(x)[0]"
+        elif hasattr(output, "keys"):
+            keys = [str(key) for key in output]
+            what, do = f"a {kind} with keys {', '.join(keys)}", f"lambda x: model(x)[{keys[0]!r}]"
+        else:
+            what, do = f"a {kind}", "lambda x: ..."
+        hint = f"Take a layer= whose output is a tensor, or wrap it: Encoder({do}, name=...)."
+        if kind == "ndarray":
+            hint = "cocoax.wrap(...) takes functions of NumPy and the models of scikit-learn."
+        raise TypeError(f"The encoder {name!r} returned {what}; it must return one tensor [n, d]. {hint}")
+    check_plain(output, f"What the encoder {name!r} returns")
+    if output.ndim < 2 or len(output) != size:
+        raise ValueError(
+            f"The encoder {name!r} returned shape {list(output.shape)} for a batch of {size}; expected [{size}, d]. "
+            "It must return one row per input: take a layer= that does, or wrap the model."
+        )
+    output = pooled(output, pooling)
+    representations: Tensor = output if output.dtype == torch.float64 else output.float()
+    return representations
+
+
+def _size_of(batch: Tensor | Mapping[str, Tensor]) -> int:
+    """Return how many inputs a batch holds; raise if it is none."""
+    parts = [batch] if isinstance(batch, Tensor) else list(batch.values())
+    if not parts or not all(isinstance(part, Tensor) and part.ndim > 0 for part in parts):
+        raise TypeError("A batch must be a tensor with one row per input, or a dict of such tensors.")
+    for part in parts:
+        check_batch(part)
+    return len(parts[0])
+
+
+def _is_prepared(inputs: object) -> bool:
+    """Whether inputs are tensors already, one for each: a batch, or a list of them."""
+    if isinstance(inputs, list | tuple):
+        return len(inputs) > 0 and all(isinstance(tensor, Tensor) for tensor in inputs)
+    return isinstance(inputs, Tensor)
+
+
+def _check_deterministic(encoder: Encoder, prepared: Tensor, before: Tensor) -> None:
+    """Raise if an input, encoded again and alone, has another representation: attribution is meaningless then."""
+    with torch.no_grad():
+        again = encoder(encoder.collate([prepared])).detach().to("cpu")[0]
+    allowed = (5e-2 if torch.finfo(encoder._computes_in).bits < 32 else 1e-3) * float(before.double().norm())
+    if float((again.double() - before.double()).norm()) > allowed:  # False for NaN, which is reported by index elsewhere
+        raise ValueError(
+            f"The encoder {encoder.name!r} gave two representations of the same input: it is random even in eval mode "
+            "(dropout or noise that ignores it), or its output depends on the rest of the batch. Switch that off."
+        )

@@ -5,22 +5,16 @@ from __future__ import annotations
 import difflib
 import random
 import threading
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 from weakref import WeakKeyDictionary
 
 import numpy as np
 import torch
 from torch import Tensor, nn
-
-from cocoax.checks import check_plain
-from cocoax.inputs.base import check_batch
-
-if TYPE_CHECKING:
-    from cocoax.encoders.encoder import Encoder
 
 Pooling = Literal["mean", "flatten", "first"]
 # How far rounding moves what is computed from representations in single precision: every layer adds its own.
@@ -129,32 +123,6 @@ def _copy(output: Any) -> Any:
     return output.clone() if isinstance(output, Tensor) else output
 
 
-def one_vector_each(output: Any, size: int, pooling: Pooling, name: str) -> Tensor:
-    """Return the representations ``[n, d]`` that the encoder called ``name`` gave for a batch of ``size``."""
-    if not isinstance(output, Tensor):
-        kind = type(output).__name__
-        if isinstance(output, tuple | list):
-            what, do = f"a {kind} of {len(output)}", "lambda x: model(x)[0]"
-        elif hasattr(output, "keys"):
-            keys = [str(key) for key in output]
-            what, do = f"a {kind} with keys {', '.join(keys)}", f"lambda x: model(x)[{keys[0]!r}]"
-        else:
-            what, do = f"a {kind}", "lambda x: ..."
-        hint = f"Take a layer= whose output is a tensor, or wrap it: Encoder({do}, name=...)."
-        if kind == "ndarray":
-            hint = "cocoax.wrap(...) takes functions of NumPy and the models of scikit-learn."
-        raise TypeError(f"The encoder {name!r} returned {what}; it must return one tensor [n, d]. {hint}")
-    check_plain(output, f"What the encoder {name!r} returns")
-    if output.ndim < 2 or len(output) != size:
-        raise ValueError(
-            f"The encoder {name!r} returned shape {list(output.shape)} for a batch of {size}; expected [{size}, d]. "
-            "It must return one row per input: take a layer= that does, or wrap the model."
-        )
-    output = pooled(output, pooling)
-    representations: Tensor = output if output.dtype == torch.float64 else output.float()
-    return representations
-
-
 def pooled(output: Tensor, pooling: Pooling) -> Tensor:
     """Return one vector for each input, ``[n, d]``, of what a module or a layer gave."""
     if output.ndim <= 2:
@@ -166,50 +134,12 @@ def pooled(output: Tensor, pooling: Pooling) -> Tensor:
     return output.flatten(2)[..., 0] if pooling == "first" else output.flatten(2).mean(2)  # [n, channels, positions...]
 
 
-def size_of(batch: Tensor | Mapping[str, Tensor]) -> int:
-    """Return how many inputs a batch holds; raise if it is none."""
-    parts = [batch] if isinstance(batch, Tensor) else list(batch.values())
-    if not parts or not all(isinstance(part, Tensor) and part.ndim > 0 for part in parts):
-        raise TypeError("A batch must be a tensor with one row per input, or a dict of such tensors.")
-    for part in parts:
-        check_batch(part)
-    return len(parts[0])
-
-
-def is_prepared(inputs: object) -> bool:
-    """Whether inputs are tensors already, one for each: a batch, or a list of them."""
-    if isinstance(inputs, list | tuple):
-        return len(inputs) > 0 and all(isinstance(tensor, Tensor) for tensor in inputs)
-    return isinstance(inputs, Tensor)
-
-
 def by_shape(prepared: Sequence[Tensor], encode: Callable[[Sequence[Tensor]], Tensor]) -> Tensor:
     """Return representations of inputs of several shapes, in their order; those of one shape form a batch."""
     shapes = [tensor.shape for tensor in prepared]
     groups = [[index for index, own in enumerate(shapes) if own == shape] for shape in dict.fromkeys(shapes)]
     outputs = torch.cat([encode([prepared[index] for index in group]) for group in groups])
     return outputs[torch.tensor([index for group in groups for index in group]).argsort()]
-
-
-def rounding_of(encoder: Encoder) -> float:
-    """Return how far rounding moves scores of an encoder's representations, relative to the terms that they are sums of."""
-    return max(ROUNDING, 16 * torch.finfo(_computes_in(encoder)).eps)  # representations are in single precision at most
-
-
-def _computes_in(encoder: Encoder) -> torch.dtype:
-    return encoder.autocast_precision or encoder.precision
-
-
-def check_deterministic(encoder: Encoder, prepared: Tensor, before: Tensor) -> None:
-    """Raise if an input, encoded again and alone, has another representation: attribution is meaningless then."""
-    with torch.no_grad():
-        again = encoder(encoder.collate([prepared])).detach().to("cpu")[0]
-    allowed = (5e-2 if torch.finfo(_computes_in(encoder)).bits < 32 else 1e-3) * float(before.double().norm())
-    if float((again.double() - before.double()).norm()) > allowed:  # False for NaN, which is reported by index elsewhere
-        raise ValueError(
-            f"The encoder {encoder.name!r} gave two representations of the same input: it is random even in eval mode "
-            "(dropout or noise that ignores it), or its output depends on the rest of the batch. Switch that off."
-        )
 
 
 @contextmanager

@@ -17,7 +17,7 @@ from torch.nn import functional as F
 from cocoax.cautions import caution
 from cocoax.encoders import Encoder
 from cocoax.encoders.embedding import differentiable
-from cocoax.encoders.forward import frozen, rounding_of
+from cocoax.encoders.forward import frozen
 from cocoax.inputs import Explicand
 from cocoax.inputs.segmentation import check_sides
 from cocoax.masking import MaskedEncoder, grid_segments
@@ -119,7 +119,7 @@ class Captum(Method):
             values = explicand.per_feature(raw)
             estimate = Estimate(values, raw=raw, shares=1 if by_removal else values[0].numel())
             described = {**self.describe(), "baseline": to_json_value(masked.removal)}
-            origin = Origin(described, encoder.name, space, rounding=rounding_of(view))
+            origin = Origin(described, encoder.name, space, rounding=view.rounding)
             answers.append(attributions(origin, explicand, targets, scores, estimate, masked.anchors[0]))
         return answers
 

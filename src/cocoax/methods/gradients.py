@@ -24,7 +24,7 @@ from cocoax.checks import check_at_least, check_count, check_kind, check_positiv
 from cocoax.encoders import Encoder
 from cocoax.encoders.embedding import differentiable
 from cocoax.encoders.fast_encoder import shared_encoder
-from cocoax.encoders.forward import frozen, is_out_of_memory, rounding_of
+from cocoax.encoders.forward import frozen, is_out_of_memory
 from cocoax.inputs import Explicand
 from cocoax.masking import Fixed, MaskedEncoder, resolve
 from cocoax.masking.removals import stretched
@@ -123,7 +123,7 @@ class GradientMethod(Method):
                     sums[index].add([gradient[start:stop] for gradient in gradients], point.factor, weights[rows])
                     start = stop
                 shown.update(start)
-        origin = Origin(self.describe(), encoder.name, space, len(weights), rounding=rounding_of(encoder))
+        origin = Origin(self.describe(), encoder.name, space, len(weights), rounding=encoder.rounding)
         return [
             attributions(origin, masked.explicand, targets, anchors, total.estimate(), masked.anchors[0])
             for masked, anchors, total in zip(masked_encoders, scores, sums, strict=True)

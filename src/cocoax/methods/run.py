@@ -25,7 +25,7 @@ from torch import Tensor
 from cocoax.cautions import caution
 from cocoax.checks import check_count, check_kind
 from cocoax.encoders import Encoder
-from cocoax.encoders.forward import ROUNDING, rounding_of
+from cocoax.encoders.forward import ROUNDING
 from cocoax.encoders.function_calls import BudgetError
 from cocoax.inputs import Explicand
 from cocoax.inputs.explicand import load_display, save_display
@@ -305,7 +305,7 @@ class Run:
             space,
             checkpoint=checkpoint,
         )
-        run.rounding = rounding_of(encoder)
+        run.rounding = encoder.rounding
         run.maker = weakref.ref(encoder)
         with bar(len(masks), f"{type(method).__name__} on {encoder.name}", progress) as shown:
             run._encode(masked, masks, shown)

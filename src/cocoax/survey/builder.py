@@ -21,7 +21,7 @@ from cocoax.checks import check_count, check_kind
 from cocoax.data.labelled import Split
 from cocoax.encoders import Encoder, load
 from cocoax.encoders.fast_encoder import FastEncoder, agree, can_be_faster
-from cocoax.encoders.forward import by_shape, rounding_of
+from cocoax.encoders.forward import by_shape
 from cocoax.inputs import Explicand
 from cocoax.inputs.base import plural
 from cocoax.inputs.explicand import SMALL
@@ -156,7 +156,7 @@ def build(
         loaded.inputs.noun,
         str(Path(inputs).resolve()) if isinstance(inputs, str | Path) else "",
         column_types(items),
-        rounding_of(loaded),
+        loaded.rounding,
     )
     folder = index_folder(as_path(out))
     _check_folder(folder, manifest)  # before anything is written
