@@ -41,6 +41,7 @@ METHODS: list[Any] = [
     cocoax.RandomAttribution(),
     cocoax.Captum("IntegratedGradients", n_steps=5),
     cocoax.Captum("FeatureAblation"),
+    cocoax.Captum("ShapleyValueSampling", n_samples=2),
 ]
 
 

@@ -132,6 +132,23 @@ def test_reference__crafted(net: SmallNet, tmp_path: Path) -> None:
     assert_read_or_told(path, lambda file: target(cocoax.Reference.load(file)))
 
 
+@pytest.mark.parametrize("kind", ["run", "field", "attribution", "reference"])
+def test_load__of_another_kind_cut_off_or_missing(kind: str, encoder: cocoax.Encoder, tmp_path: Path) -> None:
+    run = METHODS[0].run(encoder, images(1)[0])
+    things: dict[str, Any] = {"run": run, "field": run.field(), "attribution": run.explain(TARGET)}
+    things["reference"] = encoder.reference(images(2))
+    paths = {name: thing.save(tmp_path / f"{name}.safetensors") for name, thing in things.items()}
+    for other, path in paths.items():
+        if other != kind:
+            with pytest.raises(ValueError, match=f"does not hold a Cocoax {kind}: it holds {other}"):
+                type(things[kind]).load(path)
+    paths[kind].write_bytes(paths[kind].read_bytes()[:-20])
+    with pytest.raises(ValueError, match="it may be truncated"):
+        type(things[kind]).load(paths[kind])
+    with pytest.raises(FileNotFoundError, match=r"No file at .*missing"):
+        type(things[kind]).load(tmp_path / "missing.safetensors")
+
+
 @pytest.mark.parametrize("load", [cocoax.Run.load, cocoax.Field.load, cocoax.Attribution.load, cocoax.Reference.load])
 def test_load__what_is_no_file_of_ours(load: Callable[[Path], object], tmp_path: Path) -> None:
     for content in (b"", b"\xff" * 8, b"\x02" + bytes(7) + b"{}", (2**63).to_bytes(8, "little") + b"{", bytes(1000)):

@@ -116,12 +116,6 @@ def test_explain__out_of_memory_on_a_single_point() -> None:
         )
 
 
-@pytest.mark.parametrize("batch_size", [0, -3])
-def test_explain__bad_batch_size(batch_size: int, encoder: cocoax.Encoder) -> None:
-    with pytest.raises(ValueError, match=f"'batch_size' parameter must be at least 1. Got {batch_size} instead"):
-        cocoax.VanillaGradients(batch_size=batch_size).explain(encoder, images(1)[0], cocoax.representation_similarity())
-
-
 @pytest.mark.parametrize("name", [name for name in METHODS if name != "ExpectedGradients"])
 def test_explain__explicands_of_different_sizes(name: str, encoder: cocoax.Encoder, targets: list[cocoax.Target]) -> None:
     explicands = [images(1, 16, 16)[0], images(1, 12, 20)[0], images(1, 16, 16, seed=4)[0]]
@@ -355,15 +349,6 @@ def test_explain__gradient_that_is_not_finite() -> None:
     explicand[:, :4] = 0
     with pytest.raises((ValueError, RuntimeError), match=r"gradient.* not finite"):
         cocoax.VanillaGradients().explain(encoder, explicand, cocoax.representation_similarity("dot"))
-
-
-def test_explain__bare_function() -> None:
-    encoder = cocoax.Encoder(lambda batch: batch.flatten(2).mean(2) ** 2, name="squares")
-    result = cocoax.VanillaGradients().explain(encoder, images(1)[0], cocoax.representation_similarity("dot"))
-    explicand = images(1)[0]
-    means = explicand.mean((1, 2))
-    expected = (2 * means * means**2 / 256)[:, None, None].expand(3, 16, 16)
-    torch.testing.assert_close(result.raw, expected, rtol=1e-5, atol=1e-8)
 
 
 def test_explain__double_precision_encoder() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import warnings
 from itertools import pairwise, product
-from math import factorial
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import captum.attr
 import numpy as np
 import pytest
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 import cocoax
 from cocoax import TabularEncoder, TextEncoder
@@ -20,14 +19,12 @@ from cocoax.encoders.embedding import differentiable
 from cocoax.encoders.families.sentence import load_hf_text
 from cocoax.masking import control_variates as controls
 from cocoax.masking import resolve
-from tests.tiny import TEXTS, save_bert
+from tests.methods.settings import METHODS, ROW, TABLE, TEXT, RowNet, name_of
+from tests.tiny import save_bert
 
 with warnings.catch_warnings():
     warnings.simplefilter("ignore")
     import shap
-
-TEXT = "The violinist parked her car."
-WORDS = ("The", "violinist", "parked", "her", "car", ".")
 
 
 @pytest.fixture(scope="module")
@@ -49,69 +46,9 @@ def targets(text: TextEncoder) -> list[cocoax.Target]:
     return targets_of(text, ["a big dog"], ["red house", "the cat"])
 
 
-class Rows(nn.Module):
-    """A nonlinear map from 4 columns to 5 dimensions; counts its inputs."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        generator = torch.Generator().manual_seed(0)
-        self.first = nn.Parameter(torch.randn(4, 8, generator=generator))
-        self.second = nn.Parameter(torch.randn(8, 5, generator=generator))
-        self.inputs = 0
-
-    def forward(self, rows: Tensor) -> Tensor:
-        self.inputs += len(rows)
-        return torch.tanh(rows @ self.first) @ self.second + 0.3
-
-
-TABLE = np.random.default_rng(1).normal(size=(7, 4)).astype(np.float32)
-ROW = np.array([1.0, -2.0, 0.5, 3.0], dtype=np.float32)
-
-
 @pytest.fixture
 def table() -> TabularEncoder:
-    return TabularEncoder(Rows(), columns=["a", "b", "c", "d"], background=TABLE)
-
-
-METHODS = [
-    cocoax.Rise(samples=40),
-    cocoax.Rise(samples=40, estimator="paper"),
-    cocoax.KernelShap(samples=40),
-    cocoax.Occlusion(),
-    cocoax.VanillaGradients(),
-    cocoax.SmoothGrad(samples=4),
-    cocoax.IntegratedGradients(steps=5),
-    cocoax.GradientShap(samples=4),
-    cocoax.RandomAttribution(),
-    cocoax.Captum("IntegratedGradients", n_steps=5),
-    cocoax.Captum("FeatureAblation"),
-]
-
-
-def name_of(method: Any) -> str:
-    return repr(method)[:40]
-
-
-@pytest.mark.parametrize("method", METHODS, ids=name_of)
-def test_explain__every_method_on_texts(method: cocoax.Method, text: TextEncoder, targets: list[cocoax.Target]) -> None:
-    alone = method.explain(text, TEXT, targets[0])
-    assert alone.values.shape == (6,)
-    assert alone.tokens == WORDS
-    assert [TEXT[begin:end] for begin, end in alone.offsets] == list(WORDS)
-    many = method.explain(text, [TEXTS[1], TEXT], targets)
-    assert [len(answers) for answers in many] == [3, 3]
-    torch.testing.assert_close(many[1][0].values, alone.values, rtol=1e-4, atol=1e-5)
-    assert bool(torch.isfinite(torch.cat([one.values for answers in many for one in answers])).all())
-    assert many[0][0].tokens == ("a", "big", "red", "dog")
-
-
-@pytest.mark.parametrize("method", [*METHODS, cocoax.ExpectedGradients(TABLE, samples=4)], ids=name_of)
-def test_explain__every_method_on_rows(method: cocoax.Method, table: TabularEncoder) -> None:
-    for answers in method.explain(table, [ROW, TABLE[0]], targets_of(table, TABLE[:2], TABLE[2:])):
-        assert [one.values.shape for one in answers] == [(4,)] * 3
-        assert answers[0].tokens == ("a", "b", "c", "d")
-        assert answers[0].offsets is None
-        assert all(bool(torch.isfinite(one.values).all()) for one in answers)
+    return TabularEncoder(RowNet(), columns=["a", "b", "c", "d"], background=TABLE)
 
 
 # --- removing -----------------------------------------------------------------------------------------------------------
@@ -237,18 +174,6 @@ def test_rise__more_samples_are_never_worse(monkeypatch: pytest.MonkeyPatch) -> 
     assert 0.92 < float((apart.abs() < 1.96 * errors).double().mean()) < 0.98
 
 
-def test_kernel_shap__all_coalitions_give_shapley_values(text: TextEncoder, targets: list[cocoax.Target]) -> None:
-    result = cocoax.KernelShap(samples=62).explain(text, TEXT, targets[0])
-    scores = {kept: score_without(text, targets[0], kept, "mask") for kept in product((0, 1), repeat=6)}
-    expected = np.zeros(6)  # by the definition
-    for word, kept in product(range(6), scores):
-        if not kept[word]:
-            weight = factorial(sum(kept)) * factorial(5 - sum(kept)) / factorial(6)
-            expected[word] += weight * (scores[(*kept[:word], 1, *kept[word + 1 :])] - scores[kept])
-    np.testing.assert_allclose(result.values.numpy(), expected, atol=2e-5)
-    assert float(result.values.sum()) == pytest.approx(result.score - result.baseline_score, abs=1e-5)
-
-
 def test_kernel_shap__one_word_counts_for_everything(text: TextEncoder, targets: list[cocoax.Target]) -> None:
     result = cocoax.KernelShap().explain(text, "violinist", targets[0])
     assert result.values.tolist() == pytest.approx([result.score - result.baseline_score])
@@ -275,43 +200,6 @@ def test_run__equal_masks_are_encoded_once(text: TextEncoder) -> None:
     assert lengths == sorted(lengths)  # short ones together
 
 
-def test_run__saves_loads_and_extends(text: TextEncoder, targets: list[cocoax.Target], tmp_path: Path) -> None:
-    method = cocoax.Rise(samples=30, baseline="deletion")
-    run = method.run(text, TEXT)
-    loaded = cocoax.Run.load(run.save(tmp_path / "run.safetensors"))
-    for one, other in zip(run.explain(targets), loaded.explain(targets), strict=True):
-        assert torch.equal(one.values, other.values)
-        assert (other.tokens, other.text, other.offsets) == (WORDS, TEXT, one.offsets)
-    longer = cocoax.Rise(samples=50, baseline="deletion").explain(text, TEXT, targets[0])
-    torch.testing.assert_close(loaded.extend(text, 20).explain(targets[0]).values, longer.values, rtol=0, atol=1e-5)
-    result = run.explain(targets[0])
-    again = cocoax.Attribution.load(result.save(tmp_path / "result.safetensors"))
-    assert (again.tokens, again.text, again.offsets) == (result.tokens, result.text, result.offsets)
-
-
-@pytest.mark.parametrize("method", [cocoax.KernelShap(samples=30), cocoax.Occlusion()], ids=name_of)
-def test_run__other_methods_save_and_load(
-    method: Any, text: TextEncoder, targets: list[cocoax.Target], tmp_path: Path
-) -> None:
-    run = method.run(text, TEXT)
-    loaded = cocoax.Run.load(run.save(tmp_path / "run.safetensors"))
-    assert torch.equal(run.explain(targets[0]).values, loaded.explain(targets[0]).values)
-
-
-def test_run__twenty_foils_without_the_encoder(text: TextEncoder) -> None:
-    run = cocoax.Rise(samples=100).run(text, TEXT)
-    corpus = text.reference(["a big dog"], cache=False)
-    foils = [text.reference([f"the {letter} car"], cache=False) for letter in "abcdefghijklmnopqrst"]
-    calls: list[int] = []
-    handle = text.owner.register_forward_hook(lambda *_: calls.append(1))  # type: ignore[union-attr]
-    try:
-        answers = run.explain([cocoax.contrastive_corpus_similarity(corpus, foil) for foil in foils])
-    finally:
-        handle.remove()
-    assert len(answers) == 20
-    assert not calls
-
-
 @pytest.mark.parametrize("wrong", ["blur", cocoax.Blur(5, 1.0), cocoax.Mean(), 3])
 def test_baseline__not_a_way_to_remove_words(wrong: Any, text: TextEncoder, targets: list[cocoax.Target]) -> None:
     with pytest.raises(ValueError, match=r"Words are removed by baseline='mask', 'deletion' or 'attention'"):
@@ -322,11 +210,6 @@ def test_baseline__not_a_way_to_remove_words(wrong: Any, text: TextEncoder, targ
 def test_baseline__gradients_need_something_in_place(wrong: Any, text: TextEncoder, targets: list[cocoax.Target]) -> None:
     with pytest.raises(ValueError, match=r"Gradients need something in place of a word"):
         cocoax.IntegratedGradients(baseline=wrong).explain(text, TEXT, targets[0])
-
-
-def test_baseline__a_blur_is_not_for_words(text: TextEncoder, targets: list[cocoax.Target]) -> None:
-    with pytest.raises(ValueError, match=r"Blur is for images\. Words are removed by baseline='mask'"):
-        cocoax.Rise(samples=20, baseline=cocoax.Blur()).explain(text, TEXT, targets[0])
 
 
 # --- gradients ----------------------------------------------------------------------------------------------------------
@@ -396,13 +279,6 @@ def test_expected_gradients__background_of_texts(text: TextEncoder, targets: lis
     assert bool(((result.values - expected).abs() <= 4.5 * result.standard_error + 1e-7).all())
 
 
-def test_captum__whole_features_are_removed_together(text: TextEncoder, targets: list[cocoax.Target]) -> None:
-    """Captum's feature ablation on embeddings is occlusion by the mask token."""
-    found = cocoax.Captum("FeatureAblation").explain(text, TEXT, targets[0])
-    expected = cocoax.Occlusion().explain(text, TEXT, targets[0])
-    torch.testing.assert_close(found.values, expected.values, rtol=0, atol=2e-5)
-
-
 # --- columns ------------------------------------------------------------------------------------------------------------
 
 
@@ -444,7 +320,7 @@ def test_explain__constant_column_counts_for_nothing(method: cocoax.Method) -> N
     """A column that is the same in the background and in the explicand cannot be removed."""
     rows = TABLE.copy()
     rows[:, 2] = ROW[2]
-    encoder = TabularEncoder(Rows(), columns=["a", "b", "c", "d"], background=rows)
+    encoder = TabularEncoder(RowNet(), columns=["a", "b", "c", "d"], background=rows)
     result = method.explain(encoder, ROW, cocoax.representation_similarity())
     assert float(result.values[2]) == pytest.approx(0, abs=1e-6)
     assert float(result.values.abs().max()) > 0.01
@@ -460,7 +336,7 @@ def test_baseline__of_columns_in_many_forms(given: Any, table: TabularEncoder) -
 
 
 def test_baseline__columns_without_a_background() -> None:
-    encoder = TabularEncoder(Rows(), columns=["a", "b", "c", "d"], name="bare")
+    encoder = TabularEncoder(RowNet(), columns=["a", "b", "c", "d"], name="bare")
     target = cocoax.representation_similarity()
     with pytest.raises(ValueError, match=r"What should removed columns of 'bare' hold\? Give the encoder background=rows"):
         cocoax.Rise(samples=20).explain(encoder, ROW, target)

@@ -37,7 +37,6 @@ UNSEEDED: dict[str, Callable[[int], cocoax.Method]] = {
     "Captum Saliency": lambda _: cocoax.Captum("Saliency"),
 }
 EVERY = {**SEEDED, **UNSEEDED}
-PER_CHANNEL = {name for name in EVERY if name not in ("Rise", "KernelShap", "Occlusion")}
 
 every_method = pytest.mark.parametrize("name", EVERY)
 every_seeded_method = pytest.mark.parametrize("name", SEEDED)
@@ -77,82 +76,6 @@ def assert_same(one: cocoax.Attribution, other: cocoax.Attribution, *, exactly: 
 
 
 # --- shapes -----------------------------------------------------------------------------------------------------------
-
-
-@every_method
-def test_explain__one_explicand_one_target(name: str, encoder: cocoax.Encoder, target: cocoax.Target) -> None:
-    result = EVERY[name](0).explain(encoder, images(1)[0], target)
-    assert isinstance(result, cocoax.Attribution)
-    assert result.values.shape == (16, 16)
-    assert result.values.dtype == torch.float32
-    assert float(result.values.std()) > 0
-    if name in PER_CHANNEL:
-        assert result.raw is not None
-        assert result.raw.shape == (3, 16, 16)
-        torch.testing.assert_close(result.values, result.raw.mean(0))
-    else:
-        assert result.raw is None
-
-
-@every_method
-def test_explain__one_explicand_many_targets(
-    name: str, encoder: cocoax.Encoder, targets: list[cocoax.Target], target: cocoax.Target
-) -> None:
-    explicand = images(1)[0]
-    found = EVERY[name](0).explain(encoder, explicand, targets)
-    assert isinstance(found, list)
-    assert [one.metadata["target"] for one in found] == [one.name for one in targets]
-    assert_same(found[0], EVERY[name](0).explain(encoder, explicand, target))
-    assert_same(found[1], EVERY[name](0).explain(encoder, explicand, targets[1]))
-
-
-@every_method
-def test_explain__list_of_one_target_gives_a_list(name: str, encoder: cocoax.Encoder, target: cocoax.Target) -> None:
-    found = EVERY[name](0).explain(encoder, images(1)[0], (target,))
-    assert isinstance(found, list)
-    assert len(found) == 1
-
-
-@every_method
-def test_explain__many_explicands_one_target(name: str, encoder: cocoax.Encoder, target: cocoax.Target) -> None:
-    explicands = images(3)
-    found = EVERY[name](0).explain(encoder, explicands, target)
-    assert isinstance(found, list)
-    assert len(found) == 3
-    for one, result in zip(explicands, found, strict=True):
-        assert_same(result, EVERY[name](0).explain(encoder, one, target))
-
-
-@every_method
-def test_explain__many_explicands_many_targets(name: str, encoder: cocoax.Encoder, targets: list[cocoax.Target]) -> None:
-    explicands = images(2)
-    found = EVERY[name](0).explain(encoder, list(explicands), targets)
-    assert [len(one) for one in found] == [2, 2]
-    for one, results in zip(explicands, found, strict=True):
-        for target, result in zip(targets, results, strict=True):
-            assert_same(result, EVERY[name](0).explain(encoder, one, target))
-
-
-@every_method
-def test_explain__list_of_one_explicand_gives_a_list(name: str, encoder: cocoax.Encoder, target: cocoax.Target) -> None:
-    found = EVERY[name](0).explain(encoder, images(1), target)
-    assert isinstance(found, list)
-    assert isinstance(found[0], cocoax.Attribution)
-
-
-@every_method
-def test_explain__scores_are_those_of_the_target(
-    name: str, net: SmallNet, encoder: cocoax.Encoder, targets: list[cocoax.Target]
-) -> None:
-    explicand = images(1)[0]
-    found = EVERY[name](0).explain(encoder, explicand, targets)
-    with torch.no_grad():
-        own = net(explicand[None])
-        blurred = net(cocoax.Blur(121, 20.0)(explicand)[None])
-    for target, result in zip(targets, found, strict=True):
-        assert result.score == pytest.approx(float(target.score(own, own[0])), abs=1e-5)
-        if name != "ExpectedGradients":  # which has a baseline of its own
-            assert result.baseline_score == pytest.approx(float(target.score(blurred, own[0])), abs=1e-5)
 
 
 @every_method

@@ -1,14 +1,12 @@
 from __future__ import annotations
 
 import math
-from pathlib import Path
 
 import pytest
 import torch
 
 import cocoax
 from tests.conftest import SmallNet, images
-from tests.kinds import recording_encoder, recordings
 
 
 def test_random__standard_normal_per_channel(encoder: cocoax.Encoder) -> None:
@@ -22,20 +20,6 @@ def test_random__standard_normal_per_channel(encoder: cocoax.Encoder) -> None:
     assert float((raw**4).mean()) == pytest.approx(3, abs=0.2)
     between_channels = torch.corrcoef(raw.flatten(1))
     assert float((between_channels - torch.eye(3)).abs().max()) < 0.04
-
-
-def test_random__values_are_the_channel_mean(encoder: cocoax.Encoder) -> None:
-    result = cocoax.RandomAttribution().explain(encoder, images(1, 100, 120)[0], cocoax.representation_similarity())
-    torch.testing.assert_close(result.values, result.raw.mean(0))
-    assert float(result.values.std()) == pytest.approx(3**-0.5, abs=0.02)
-    assert result.standard_error is None
-
-
-def test_random__seeded(encoder: cocoax.Encoder) -> None:
-    explicand, target = images(1)[0], cocoax.representation_similarity()
-    one, same, other = (cocoax.RandomAttribution(seed=seed).explain(encoder, explicand, target) for seed in (1, 1, 2))
-    assert torch.equal(one.raw, same.raw)
-    assert float(torch.corrcoef(torch.stack([one.raw.flatten(), other.raw.flatten()]))[0, 1]) == pytest.approx(0, abs=0.15)
 
 
 def test_random__same_for_every_target(encoder: cocoax.Encoder) -> None:
@@ -65,13 +49,6 @@ def test_random__results_are_separate_in_memory(encoder: cocoax.Encoder) -> None
     assert torch.equal(second.raw, before)
 
 
-def test_random__grey_images() -> None:
-    encoder = cocoax.Encoder(SmallNet(channels=1).eval())
-    result = cocoax.RandomAttribution().explain(encoder, images(1, channels=1)[0], cocoax.representation_similarity())
-    assert result.raw.shape == (1, 16, 16)
-    assert torch.equal(result.values, result.raw[0])
-
-
 def test_random__ranks_every_pixel_alike_on_average(encoder: cocoax.Encoder) -> None:
     """As the reference line of an evaluation, no pixel may be preferred."""
     explicand, target = images(1, 8, 8)[0], cocoax.representation_similarity()
@@ -94,11 +71,3 @@ def test_random__table_without_background() -> None:
     other = cocoax.RandomAttribution(seed=3).explain(with_background, [1.0, 2.0, 3.0], target)
     assert torch.equal(other.values, result.values)
     assert not math.isnan(other.baseline_score)
-
-
-def test_random__one_value_for_each_word_and_part(tmp_path: Path) -> None:
-    encoder = recording_encoder()
-    result = cocoax.RandomAttribution().explain(encoder, recordings(1)[0], cocoax.representation_similarity())
-    assert result.raw is None
-    assert result.values.shape == (6,)
-    assert len(set(result.values.tolist())) == 6

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import replace
-from typing import Any
 
-import numpy as np
 import pytest
 import torch
-from PIL import Image
 
 import cocoax
 from cocoax.methods.run import RemovalMethod
 from tests.conftest import SmallNet, images
-from tests.methods.runs import EXTENDABLE, METHODS, assert_identical, every_method
+from tests.methods.runs import METHODS, assert_identical, every_method
 
 # --- explicands -------------------------------------------------------------------------------------------------------
 
@@ -39,16 +35,6 @@ def test_explain__many_explicands_give_what_each_alone_gives(
             assert_identical(one, other)
 
 
-def test_explain__a_batch_tensor_is_many(encoder: cocoax.Encoder, target: cocoax.Target) -> None:
-    batch = images(2)
-
-    results = METHODS["rise"].explain(encoder, batch, target)
-
-    assert isinstance(results, list)
-    for result, explicand in zip(results, batch, strict=True):
-        assert_identical(result, METHODS["rise"].explain(encoder, explicand, target))
-
-
 @pytest.mark.parametrize("method", [METHODS[name] for name in ("rise", "rise-paper", "kernel-shap", "occlusion")])
 @pytest.mark.parametrize(("channels", "height", "width"), [(1, 16, 16), (4, 16, 16), (3, 13, 22), (1, 5, 31), (4, 9, 7)])
 def test_explain__channels_and_sizes(method: RemovalMethod, channels: int, height: int, width: int) -> None:
@@ -63,61 +49,7 @@ def test_explain__channels_and_sizes(method: RemovalMethod, channels: int, heigh
     assert result.score == pytest.approx(1, abs=1e-6)
 
 
-def test_explain__picture_is_kept_for_drawing(net: SmallNet) -> None:
-    pixels = np.random.default_rng(0).integers(0, 256, (20, 40, 3), dtype=np.uint8)
-    preprocess = cocoax.ImagePreprocess(resize=16, crop=16)
-    encoder = cocoax.Encoder(net, preprocess).cropped()
-
-    result = METHODS["occlusion"].explain(encoder, Image.fromarray(pixels), cocoax.representation_similarity())
-
-    assert result.picture is not None
-    np.testing.assert_array_equal(result.picture.numpy(), pixels)
-    assert result.box == pytest.approx((0.25, 0, 0.75, 1))
-    assert_identical(
-        result,
-        METHODS["occlusion"].explain(encoder, preprocess(Image.fromarray(pixels)), cocoax.representation_similarity()),
-    )
-
-
-def test_run__no_explicands(encoder: cocoax.Encoder, target: cocoax.Target) -> None:
-    with pytest.raises(ValueError, match="0 inputs; pass at least one"):
-        METHODS["rise"].run(encoder, [])
-    with pytest.raises(ValueError, match="0 inputs; pass at least one"):
-        METHODS["rise"].explain(encoder, [], target)
-
-
 # --- seeds ------------------------------------------------------------------------------------------------------------
-
-
-@every_method
-def test_explain__whatever_random_numbers_were_drawn_before(
-    encoder: cocoax.Encoder, target: cocoax.Target, method: RemovalMethod
-) -> None:
-    explicand = images(1)[0]
-    numpy_state, python_state = np.random.get_state(legacy=False), random.getstate()
-
-    first = method.explain(encoder, explicand, target)
-    after = np.random.get_state(legacy=False)
-    np.random.random(3)
-    random.random()
-    with torch.random.fork_rng():
-        torch.rand(17)
-        second = method.explain(encoder, explicand, target)
-    np.random.set_state(numpy_state)
-    random.setstate(python_state)
-
-    assert_identical(first, second)
-    assert str(after) == str(numpy_state)  # NumPy's global stream has not moved
-
-
-@pytest.mark.parametrize("method", EXTENDABLE.values(), ids=EXTENDABLE.keys())
-def test_explain__another_seed_gives_another_result(encoder: cocoax.Encoder, target: cocoax.Target, method: Any) -> None:
-    explicand = images(1)[0]
-
-    first = method.explain(encoder, explicand, target)
-    second = replace(method, seed=1).explain(encoder, explicand, target)
-
-    assert not torch.equal(first.values, second.values)
 
 
 @every_method

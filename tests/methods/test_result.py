@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 import torch
-from safetensors.torch import save_file
 from torch import Tensor
 
 import cocoax
@@ -115,52 +114,6 @@ def test_save__what_every_method_gives(method: cocoax.Method, encoder: cocoax.En
         path = attribution.save(tmp_path / f"{index}.safetensors")
         assert_equal(cocoax.Attribution.load(path), attribution)
         assert path.stat().st_size < 16 * 16 * 4 * 7 + 4000  # one target's maps, not those of all
-
-
-def test_save__replaces_an_older_file(tmp_path: Path) -> None:
-    path = tmp_path / "one.safetensors"
-    cocoax.Attribution(torch.ones(2, 2), 1.0, 0.0).save(path)
-    cocoax.Attribution(torch.zeros(2, 2), 2.0, 0.0).save(path)
-    assert cocoax.Attribution.load(path).score == 2
-    assert [file.name for file in tmp_path.iterdir() if file.is_file()] == ["one.safetensors"]
-
-
-def test_load__no_file(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"No file at .*missing\.safetensors; check the path"):
-        cocoax.Attribution.load(tmp_path / "missing.safetensors")
-
-
-def test_load__not_safetensors(tmp_path: Path) -> None:
-    path = tmp_path / "text.safetensors"
-    path.write_text("this is not a tensor, it is a sentence that goes on")
-    with pytest.raises(ValueError, match=r"text\.safetensors is not a readable safetensors file"):
-        cocoax.Attribution.load(path)
-
-
-def test_load__cut_off(tmp_path: Path) -> None:
-    path = full_attribution().save(tmp_path / "one.safetensors")
-    path.write_bytes(path.read_bytes()[:-20])
-    with pytest.raises(ValueError, match=r"one\.safetensors is not a readable safetensors file .*may be truncated"):
-        cocoax.Attribution.load(path)
-
-
-def test_load__somebody_elses_tensors(tmp_path: Path) -> None:
-    path = tmp_path / "weights.safetensors"
-    save_file({"weight": torch.ones(3)}, path)
-    with pytest.raises(ValueError, match="does not hold a Cocoax attribution: it holds something else"):
-        cocoax.Attribution.load(path)
-
-
-def test_load__reference_instead(encoder: cocoax.Encoder, tmp_path: Path) -> None:
-    path = encoder.reference(images(2)).save(tmp_path / "corpus.safetensors")
-    with pytest.raises(ValueError, match="does not hold a Cocoax attribution: it holds reference"):
-        cocoax.Attribution.load(path)
-
-
-def test_load__run_instead(encoder: cocoax.Encoder, tmp_path: Path) -> None:
-    path = cocoax.Rise(samples=10, grid=2).run(encoder, images(1)[0]).save(tmp_path / "run.safetensors")
-    with pytest.raises(ValueError, match="does not hold a Cocoax attribution: it holds run"):
-        cocoax.Attribution.load(path)
 
 
 def test_name__is_the_question() -> None:

@@ -23,16 +23,6 @@ from cocoax.store import read_safetensors, write_safetensors
 from tests.conftest import SmallNet, images
 from tests.methods.runs import EXTENDABLE, METHODS, SAMPLED, assert_identical, every_method
 
-
-def slow_cosine(representations: Tensor, references: Tensor) -> np.ndarray:
-    """Mean cosine similarity of every representation to the references."""
-    scores = []
-    for z in representations.double().numpy():
-        similarities = [z @ r / (np.linalg.norm(z) * np.linalg.norm(r)) for r in references.double().numpy()]
-        scores.append(sum(similarities) / len(similarities))
-    return np.array(scores)
-
-
 # --- what a run holds -------------------------------------------------------------------------------------------------
 
 
@@ -49,44 +39,6 @@ def test_run__representations_of_the_masked_inputs(net: SmallNet, encoder: cocoa
         masked = explicand * mask + run.baseline * (1 - mask)
         torch.testing.assert_close(run.representations[i], net(masked[None])[0].detach(), atol=1e-5, rtol=0)
     torch.testing.assert_close(run.anchors, net(torch.stack([explicand, run.baseline])).detach(), atol=1e-6, rtol=0)
-
-
-@pytest.mark.parametrize("method", [cocoax.Rise(samples=20), cocoax.KernelShap(samples=100), cocoax.Occlusion()])
-def test_run__default_baseline_is_the_blur(encoder: cocoax.Encoder, method: RemovalMethod) -> None:
-    explicand = images(1)[0]
-
-    run = method.run(encoder, explicand)
-
-    assert torch.equal(run.baseline, cocoax.Blur(121, 20.0)(explicand))
-
-
-@every_method
-def test_explain__score_and_baseline_score(
-    encoder: cocoax.Encoder, corpus: cocoax.Reference, foil: cocoax.Reference, target: cocoax.Target, method: RemovalMethod
-) -> None:
-    explicand = images(1)[0]
-
-    run = method.run(encoder, explicand)
-    result = run.explain(target)
-
-    assert corpus.samples is not None
-    assert foil.samples is not None
-    expected = slow_cosine(run.anchors, corpus.samples) - slow_cosine(run.anchors, foil.samples)
-    assert result.score == pytest.approx(expected[0], abs=1e-6)
-    assert result.baseline_score == pytest.approx(expected[1], abs=1e-6)
-    assert result.values.shape == (16, 16)
-    assert result.metadata["method"] == type(method).__name__
-    assert result.metadata["samples"] == len(run)
-    assert result.metadata["target"] == "corpus rather than foil"
-
-
-@every_method
-def test_explain__of_the_method_is_that_of_its_run(
-    encoder: cocoax.Encoder, target: cocoax.Target, method: RemovalMethod
-) -> None:
-    explicand = images(1)[0]
-
-    assert_identical(method.explain(encoder, explicand, target), method.run(encoder, explicand).explain(target))
 
 
 # --- run once, ask anything -------------------------------------------------------------------------------------------
@@ -124,28 +76,6 @@ def test_explain__does_not_touch_the_encoder(
     assert net.inputs == before
 
 
-@every_method
-def test_explain__each_target_gets_its_own_answer(
-    encoder: cocoax.Encoder, corpus: cocoax.Reference, foil: cocoax.Reference, method: RemovalMethod
-) -> None:
-    run = method.run(encoder, images(1)[0])
-    targets = [
-        cocoax.similarity_to(foil, "dot"),
-        cocoax.similarity_to(corpus, "rbf"),
-        cocoax.similarity_to(corpus),
-        cocoax.representation_similarity("dot"),
-    ]
-
-    together = run.explain(targets)
-
-    for result, target in zip(together, targets, strict=True):
-        alone = run.explain(target)
-        torch.testing.assert_close(result.values, alone.values, atol=1e-5, rtol=1e-5)
-        assert result.score == pytest.approx(alone.score, rel=1e-5)
-        assert result.metadata["target"] == target.name
-        assert result.metadata["similarity"] == str(target.similarity)
-
-
 def test_explain__kernel_similarity_from_a_run(encoder: cocoax.Encoder, corpus: cocoax.Reference) -> None:
     run = cocoax.Rise(samples=40, grid=4, estimator="paper").run(encoder, images(1)[0])
 
@@ -159,38 +89,7 @@ def test_explain__kernel_similarity_from_a_run(encoder: cocoax.Encoder, corpus: 
     np.testing.assert_allclose(result.values.numpy(), expected, atol=1e-5)
 
 
-def test_explain__kernel_similarity_needs_samples(encoder: cocoax.Encoder) -> None:
-    means_only = encoder.reference(images(5, seed=11), keep_samples=False)
-
-    with pytest.raises(ValueError, match="keep_samples=True"):
-        cocoax.similarity_to(means_only, "rbf")
-
-
 # --- files ------------------------------------------------------------------------------------------------------------
-
-
-@every_method
-def test_save__round_trip(
-    encoder: cocoax.Encoder,
-    corpus: cocoax.Reference,
-    target: cocoax.Target,
-    method: RemovalMethod,
-    tmp_path: Path,
-) -> None:
-    targets = [target, cocoax.representation_similarity(), cocoax.similarity_to(corpus, "rbf")]
-    run = method.run(encoder, images(1)[0])
-    before = run.explain(targets)
-
-    path = run.save(tmp_path / "runs" / "one.safetensors")
-    loaded = cocoax.Run.load(path)
-
-    assert len(loaded) == len(run)
-    assert loaded.encoder == run.encoder
-    assert loaded.method.describe() == run.method.describe()
-    assert torch.equal(loaded.baseline, run.baseline)
-    for one, other in zip(before, loaded.explain(targets), strict=True):
-        assert_identical(one, other)
-        assert dict(one.metadata) == dict(other.metadata)
 
 
 @pytest.mark.parametrize("padding", range(0, 64, 8))
@@ -256,38 +155,6 @@ def test_save__baseline_of_your_own(
     assert len(loaded.extend(encoder, 5)) == 25
 
 
-def test_save__explicand_is_kept_for_drawing(net: SmallNet, tmp_path: Path) -> None:
-    pixels = np.random.default_rng(0).integers(0, 256, (20, 40, 3), dtype=np.uint8)
-    encoder = cocoax.Encoder(net, cocoax.ImagePreprocess(resize=16, crop=16)).cropped()
-    run = METHODS["occlusion"].run(encoder, pixels)
-
-    result = cocoax.Run.load(run.save(tmp_path / "run.safetensors")).explain(cocoax.representation_similarity())
-
-    assert result.picture is not None
-    np.testing.assert_array_equal(result.picture.numpy(), pixels)
-    assert result.box == pytest.approx((0.25, 0, 0.75, 1))
-
-
-def test_load__not_a_run(encoder: cocoax.Encoder, target: cocoax.Target, tmp_path: Path) -> None:
-    path = METHODS["occlusion"].explain(encoder, images(1)[0], target).save(tmp_path / "attribution.safetensors")
-
-    with pytest.raises(ValueError, match="does not hold a Cocoax run: it holds attribution"):
-        cocoax.Run.load(path)
-
-
-def test_load__cut_off(encoder: cocoax.Encoder, tmp_path: Path) -> None:
-    path = METHODS["occlusion"].run(encoder, images(1)[0]).save(tmp_path / "run.safetensors")
-    path.write_bytes(path.read_bytes()[:-100])
-
-    with pytest.raises(ValueError, match="it may be truncated"):
-        cocoax.Run.load(path)
-
-
-def test_load__no_file(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError, match=r"No file at .*nothing.safetensors"):
-        cocoax.Run.load(tmp_path / "nothing.safetensors")
-
-
 # --- extending --------------------------------------------------------------------------------------------------------
 
 
@@ -310,32 +177,6 @@ def test_extend__equals_a_longer_run(
     assert result.standard_error is not None
     torch.testing.assert_close(result.standard_error, longer.standard_error, atol=1e-5, rtol=0)
     assert result.metadata["samples"] == 360
-
-
-@pytest.mark.parametrize("method", EXTENDABLE.values(), ids=EXTENDABLE.keys())
-def test_extend__in_steps_or_at_once(
-    net: SmallNet, encoder: cocoax.Encoder, target: cocoax.Target, method: RemovalMethod
-) -> None:
-    explicand = images(1)[0]
-    before = net.inputs
-    steps = method.run(encoder, explicand).extend(encoder, 7).extend(encoder, 1).extend(encoder, 22)
-    first = net.inputs - before
-    at_once = method.run(encoder, explicand).extend(encoder, 30)
-
-    assert net.inputs - before - first == first
-    torch.testing.assert_close(steps.explain(target).values, at_once.explain(target).values, atol=1e-5, rtol=0)
-
-
-@pytest.mark.parametrize("method", EXTENDABLE.values(), ids=EXTENDABLE.keys())
-def test_extend__begins_with_what_there_is(encoder: cocoax.Encoder, method: RemovalMethod) -> None:
-    run = method.run(encoder, images(1)[0])
-    masks, representations = run.masks.full(slice(0, 60)), run.representations.clone()
-
-    run.extend(encoder, 13)
-
-    assert torch.equal(run.masks.full(slice(0, 60)), masks)
-    assert torch.equal(run.representations[:60], representations)
-    assert len(run.representations) == len(run.masks) == 73
 
 
 @pytest.mark.parametrize("method", EXTENDABLE.values(), ids=EXTENDABLE.keys())
@@ -414,20 +255,6 @@ def test_run__out_of_memory_on_a_single_input() -> None:
 
     with pytest.raises(MemoryError, match="'huge' ran out of memory on a single input"):
         METHODS["rise"].run(cocoax.Encoder(huge, name="huge"), images(1)[0])
-
-
-def test_explain__no_targets(encoder: cocoax.Encoder) -> None:
-    run = METHODS["rise"].run(encoder, images(1)[0])
-
-    with pytest.raises(ValueError, match="0 targets; pass at least one"):
-        run.explain([])
-
-
-def test_explain__not_a_target(encoder: cocoax.Encoder, corpus: cocoax.Reference) -> None:
-    run = METHODS["rise"].run(encoder, images(1)[0])
-
-    with pytest.raises(TypeError, match=r"must be a Target, .* Got Reference instead"):
-        run.explain([corpus])
 
 
 @every_method

@@ -20,7 +20,7 @@ from cocoax.methods.estimate import Estimate
 from cocoax.methods.run_cache import RunCheckpoint, _key, cached_run
 from cocoax.store import cache_folder, read_safetensors, write_safetensors
 from tests.conftest import SmallNet, images
-from tests.kinds import Recordings, Several, recording_encoder, recordings
+from tests.kinds import Several
 from tests.tiny import save_bert
 from tests.towers import Spaces, Words, two_towers
 
@@ -144,8 +144,10 @@ def test_cached_run__tolerance_goes_on_from_what_is_there(encoder: cocoax.Encode
 def test_cached_run__explains_once_before_it_goes_on(encoder: cocoax.Encoder, monkeypatch: pytest.MonkeyPatch) -> None:
     cached_run(encoder, IMAGE, RISE)
     explained: list[int] = []
-    more = Rise.more
-    monkeypatch.setattr(Rise, "more", lambda self, run, targets: explained.append(len(run)) or more(self, run, targets))
+    needed = Rise.samples_needed
+    monkeypatch.setattr(
+        Rise, "samples_needed", lambda self, run, targets: explained.append(len(run)) or needed(self, run, targets)
+    )
     cached_run(encoder, IMAGE, cocoax.Rise(samples=40, grid=4, tolerance=1e-9, max_samples=90))
     assert explained == [40, 80, 90]
 
@@ -206,19 +208,6 @@ def interrupted_after(
         patch.setattr(cocoax.Encoder, "encode", stop)
         with pytest.raises(cocoax.Interrupted) as stopped:
             yield stopped
-
-
-def test_cached_run__interrupted_rise_goes_on_where_it_stopped(
-    encoder: cocoax.Encoder, net: SmallNet, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    method = cocoax.Rise(samples=40, grid=4, batch_size=8)
-    with interrupted_after(20, net, monkeypatch) as stopped:
-        cached_run(encoder, IMAGE, method)
-    done = len(stopped.value.run)
-    assert 0 < done < 40
-    net.inputs = 0
-    assert len(cached_run(encoder, IMAGE, method)) == 40
-    assert net.inputs == 2 + 40 - done  # the two ends are encoded again
 
 
 @pytest.mark.parametrize(
@@ -322,7 +311,7 @@ class Longer(RemovalMethod):
     """A method of a user's own that can be lengthened, with an option that only says how it is read."""
 
     length_options = ("windows",)
-    reading = ("factor",)
+    estimator_options = ("factor",)
     windows: int = 4
     factor: float = 1.0
 
@@ -362,17 +351,6 @@ def test_cached_run__baselines_of_ones_own_are_known_in_this_process(encoder: co
     assert cocoax.cache_info().runs == 2
     assert same(runs[0], runs[2])
     assert not same(runs[0], runs[1])
-
-
-def test_cached_run__of_a_kind_of_ones_own() -> None:
-    encoder = recording_encoder(Recordings(fixed=2))
-    first = cached_run(encoder, recordings(1)[0], cocoax.Rise(samples=30))
-    again = cached_run(encoder, recordings(1)[0], cocoax.Rise(samples=40))
-    assert (cocoax.cache_info().runs, len(again)) == (1, 40)
-    assert torch.equal(again.representations[:30], first.representations)
-    assert again.explicand.names == first.explicand.names
-    cached_run(recording_encoder(Recordings(fixed=3)), recordings(1)[0], cocoax.Rise(samples=30))
-    assert cocoax.cache_info().runs == 2
 
 
 def test_cached_run__all_subsets_where_they_are_few() -> None:

@@ -120,7 +120,7 @@ def test_interruption__between_rounds(encoder: cocoax.Encoder, monkeypatch: pyte
     def press(_self: object, _run: Run, _targets: object) -> int:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(cocoax.Rise, "more", press)
+    monkeypatch.setattr(cocoax.Rise, "samples_needed", press)
 
     with pytest.raises(Interrupted) as caught:
         cocoax.Rise(samples=40, grid=4, tolerance=1e-6).run(encoder, images(1)[0])
