@@ -17,7 +17,7 @@ import pytest
 import torch
 
 import cocoax
-from cocoax import Reference, vectors
+from cocoax import Reference, references
 
 Recipe = Callable[..., Reference]
 COOKBOOK = Path(__file__).parent.parent / "docs" / "how-to" / "cookbook.md"
@@ -80,7 +80,7 @@ def test_from_vectors__recipes_of_the_cookbook(store: Callable[..., Reference], 
 
 
 def test_from_vectors__files_and_tables_of_arrow(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vectors, "ROWS", 7)
+    monkeypatch.setattr(references, "ROWS", 7)
     table = pyarrow.table({"vector": list(some()), "label": LABELS})
     pyarrow.parquet.write_table(table, tmp_path / "a.parquet")
     pyarrow.feather.write_feather(table, str(tmp_path / "a.arrow"))
@@ -92,7 +92,7 @@ def test_from_vectors__files_and_tables_of_arrow(tmp_path: Path, monkeypatch: py
 
 @pytest.mark.parametrize("rows", [1, 7, 50])
 def test_from_vectors__iterables(rows: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vectors, "ROWS", 8)
+    monkeypatch.setattr(references, "ROWS", 8)
     values, weights = some(), np.linspace(1, 2, 50)
     parts = [slice(start, start + rows) for start in range(0, 50, rows)]
     own = [part.start for part in parts] if rows == 1 else parts
@@ -117,7 +117,7 @@ def test_from_vectors__rows_of_an_array(where: Any) -> None:
 
 
 def test_from_vectors__weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vectors, "AT_ONCE", 40)
+    monkeypatch.setattr(references, "AT_ONCE", 40)
     values, weights = some(), np.random.default_rng(1).random(50)
     reference = Reference.from_vectors(values, weights=weights)
     np.testing.assert_allclose(reference.mean, np.average(values, axis=0, weights=weights), atol=1e-6)
@@ -130,10 +130,10 @@ def test_from_vectors__weights(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
 
 
 def test_from_vectors__reads_a_memory_map_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(vectors, "AT_ONCE", 60)
+    monkeypatch.setattr(references, "AT_ONCE", 60)
     values = some()
     np.save(tmp_path / "vectors.npy", values)
-    sizes = [len(part) for part, _ in vectors.read_vectors(tmp_path / "vectors.npy")]
+    sizes = [len(part) for part, _ in references.read_vectors(tmp_path / "vectors.npy")]
     assert sizes == [10] * 5
     same(Reference.from_vectors(str(tmp_path / "vectors.npy")), Reference.from_representations(torch.from_numpy(values)))
 

@@ -12,7 +12,7 @@ from torch import Tensor
 import cocoax
 from cocoax.inputs.sound import HOP
 from cocoax.methods.run_cache import cached_run
-from tests.methods.settings import REMOVAL, name_of
+from tests.methods.settings import name_of
 from tests.sounds import RATE, Ear, hum, listener, question
 
 FEATURES = {"segments": 6, "cells": 12}  # how many there are
@@ -58,7 +58,17 @@ class Loudness(torch.nn.Module):
         return torch.stack([0.01 + half.square().mean((1, 2)) for half in halves], dim=1)
 
 
-@pytest.mark.parametrize("method", [*REMOVAL, cocoax.IntegratedGradients(steps=8), cocoax.VanillaGradients()], ids=name_of)
+@pytest.mark.parametrize(
+    "method",
+    [
+        cocoax.Rise(samples=60),
+        cocoax.KernelShap(samples=100),
+        cocoax.Occlusion(),
+        cocoax.IntegratedGradients(steps=8),
+        cocoax.VanillaGradients(),
+    ],
+    ids=name_of,
+)
 def test_methods__find_the_half_that_counts(method: cocoax.Method) -> None:
     """Similar to what is loud in the beginning: the first half raises that, the second lowers it."""
     encoder = cocoax.Encoder(Loudness(), inputs=cocoax.inputs.Sounds(RATE, segments=8), name="loudness")

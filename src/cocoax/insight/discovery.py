@@ -43,7 +43,7 @@ from cocoax.methods import Attribution, Field, Rise
 from cocoax.methods.estimate import Origin
 from cocoax.methods.field import default_grid, feature_vectors
 from cocoax.methods.method import check_encoder
-from cocoax.methods.removal import RemovalMethod
+from cocoax.methods.run import RemovalMethod
 from cocoax.progress import bar
 from cocoax.references import KEPT, Reference
 from cocoax.results import ResultList

@@ -19,7 +19,7 @@ from cocoax.data.captions import caption
 from cocoax.encoders import Encoder
 from cocoax.evaluation.localisation import MaskScores, mask_scores
 from cocoax.evaluation.statistics import bootstrap, wilson
-from cocoax.methods.removal import RemovalMethod
+from cocoax.methods.run import RemovalMethod
 from cocoax.methods.serialise import to_json_value
 from cocoax.paper.annotations import Example
 from cocoax.progress import bar
