@@ -16,7 +16,7 @@ from PIL import Image
 import cocoax
 from cocoax.app.service import EncoderService
 from cocoax.app.sessions import Session
-from cocoax.masking.baseline_presets import DEFAULT_PRESET, PRESETS
+from cocoax.masking.removals import DEFAULT_PRESET, PRESETS
 from cocoax.methods.rise import relative_error
 from cocoax.questions.answers import MAX_COPIES, MIN_COPIES, TOLERANCE
 from cocoax.survey import build
