@@ -136,6 +136,7 @@ def test_train__linear(tmp_path: Path) -> None:
     assert cocoax.load(f"simclr:{tmp_path / 'out.safetensors'}").classes == ["blue", "green", "red"]
 
 
+@pytest.mark.filterwarnings("ignore:The representations have an effective rank")  # of three colours
 def test_train__interrupted_says_what_was_kept_and_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, interruption: Callable[..., str]
 ) -> None:
