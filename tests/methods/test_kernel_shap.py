@@ -16,6 +16,7 @@ import torch
 from torch import Tensor
 
 import cocoax
+from cocoax.methods import kernel_shap
 from cocoax.methods import odd_regression as odd_games
 from cocoax.methods.kernel_shap import Coalitions
 from tests.conftest import SmallNet, images
@@ -242,7 +243,7 @@ def test_values__posterior_mean_of_a_normal_distribution_over_all_games(
     prior = random_prior(players, alone, anchor_residual)
     scores = random.standard_normal(2**players).cumsum()
     used = bits.numpy().astype(int)
-    residual = prior.residual * odd_games.residual_by_size(players, len(used) // 2)
+    residual = np.full(players // 2 + 1, prior.residual)
     numbers = [0, 2**players - 1, *(used @ 2 ** np.arange(players)).tolist()]
     y = torch.from_numpy(scores[numbers])
     odd = torch.cat([y[2::2] - y[3::2], y[1:2] - y[:1]])[:, None] / 2
@@ -392,8 +393,9 @@ def test_draw__pairs_of_complements() -> None:
 
 
 @pytest.mark.parametrize("players", [PLAYERS, 20])
-def test_draw__sizes_as_the_kernel_has_them(players: int) -> None:
-    """A pair comes first with the chance that the kernel gives it, whether coalitions are listed or drawn one by one."""
+def test_draw__sizes_as_the_kernel_has_them(players: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A pair is drawn first with the chance that the kernel gives it, whether coalitions are listed or drawn one by one."""
+    monkeypatch.setattr(kernel_shap, "_MANY", 0)
     seeds = 600
     first = [cocoax.KernelShap(samples=2 * players, seed=seed).draw((players,)).bits[0] for seed in range(seeds)]
     sizes = [int(min(bits.sum(), players - bits.sum())) for bits in first]
@@ -407,18 +409,29 @@ def test_draw__sizes_as_the_kernel_has_them(players: int) -> None:
         assert abs(z) < 4
 
 
-def test_residual_by_size__counts_what_a_pair_stands_for() -> None:
-    """The share of pairs that are drawn, of each size, against its chance, worked out by drawing."""
-    pairs, seeds = 100, 40
-    seen = np.zeros(PLAYERS // 2 + 1)
-    for seed in range(seeds):
-        bits = toy().method(2 * pairs, seed).draw((2, 5)).bits[::2]
-        sizes = torch.minimum(bits.sum(1), PLAYERS - bits.sum(1))
-        seen += np.bincount(sizes.numpy(), minlength=PLAYERS // 2 + 1) / seeds
-    share = seen[1:] / odd_games.pairs_of_size(PLAYERS)[1:]
-    stands = share / np.array([kernel(size, PLAYERS) for size in range(1, PLAYERS // 2 + 1)])
-    expected = odd_games.residual_by_size(PLAYERS, pairs)[1:]
-    np.testing.assert_allclose(expected / expected[-1], stands / stands[-1], rtol=0.1)
+def test_kernel_of_pair__more_pairs_than_floats_count() -> None:
+    for players in (7, 8, 1030):
+        chances = kernel_shap.pairs_of_size(players) * kernel_shap.kernel_of_pair(players)
+        expected = [1 / (size * (players - size)) / (2 if 2 * size == players else 1) for size in range(1, players // 2 + 1)]
+        np.testing.assert_allclose(chances[1:], np.array(expected) / sum(expected))
+
+
+@pytest.mark.parametrize("players", [12, 30])
+@pytest.mark.parametrize("samples", [48, 100, 400])
+def test_draw__pairs_that_tell_most_come_first(players: int, samples: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """They leave a smaller error than pairs in the order they are drawn in."""
+    apart = {}
+    for chosen in (0, 256):
+        monkeypatch.setattr(kernel_shap, "_CHOSEN", chosen)
+        found = []
+        for seed in range(6):
+            method = cocoax.KernelShap(samples=samples, seed=seed)
+            masks = method.draw((players,))
+            scores, anchors, shapley = cubic_game(players, masks.bits)
+            values = method.estimate(method.adapted(masks, scores, anchors), scores, anchors).values[0]
+            found.append(float((values - shapley).square().mean()))
+        apart[chosen] = np.mean(found)
+    assert apart[0] > 1.2 * apart[256]
 
 
 def test_values__converge_to_the_shapley_values() -> None:

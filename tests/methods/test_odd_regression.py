@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 import cocoax
+from cocoax.methods import kernel_shap
 from cocoax.methods import odd_regression as odd_games
 
 
@@ -42,6 +43,7 @@ def estimated(players: int, samples: int, seed: int) -> tuple[np.ndarray, np.nda
 @pytest.mark.parametrize("players", [14, 20, 30])
 def test_values__more_pairs_are_never_worse(players: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(odd_games, "_DENSE", 300)
+    monkeypatch.setattr(kernel_shap, "_MANY", 0)  # the near ones are like the far ones, none of them chosen
     roots = []
     for samples in (600, 602, 1200, 2400):
         values, errors, shapley = (
@@ -105,18 +107,36 @@ def test_squares__summed_over_all_coalitions(players: int) -> None:
         assert odd_games._squares(players, size) == pytest.approx(sum(weight**2 for weight in weights) / once)
 
 
-def test_kernel_of_pair__more_pairs_than_floats_count() -> None:
-    for players in (7, 8, 1030):
-        chances = odd_games.pairs_of_size(players) * odd_games.kernel_of_pair(players)
-        expected = [1 / (size * (players - size)) / (2 if 2 * size == players else 1) for size in range(1, players // 2 + 1)]
-        np.testing.assert_allclose(chances[1:], np.array(expected) / sum(expected))
-        drawn = odd_games.residual_by_size(players, 60)
-        assert np.isfinite(drawn).all()
-        assert (drawn[1:] > 0).all()
-
-
 def test_odd_regression__more_coalitions_than_floats_count() -> None:
     bits = torch.from_numpy(np.random.default_rng(0).integers(0, 2, (20, 1100), dtype=np.uint8))
     game = odd_games.odd_regression(bits)
     assert bool(game.matrix.isfinite().all())
     assert bool(game.variance.isfinite().all())
+
+
+@pytest.mark.parametrize("players", [2, 5, 9])
+def test_most_telling__lowers_the_posterior_variance_the_most(players: int) -> None:
+    """Against the posterior variance of each choice, by the inverse of the covariance of what would be known."""
+    every = _pairs(players)
+    bits = every[torch.randperm(len(every), generator=torch.Generator().manual_seed(0))[:40]]
+    prior = odd_games.Prior.of_equals(players)
+
+    def left(chosen: list[int]) -> float:
+        signs = 2 * torch.cat([bits[chosen], torch.ones(1, players, dtype=torch.uint8)]).double() - 1
+        residual = torch.tensor([prior.residual] * len(chosen) + [prior.anchor_residual])
+        covariance = prior.covariance(signs, signs) + (signs * prior.singles) @ signs.T + residual.double().diag()
+        towards = prior.value_covariance(signs) + 2 * prior.singles * signs
+        return -float((towards * torch.linalg.solve(covariance, towards)).sum())
+
+    found = odd_games.most_telling(bits, min(6, len(bits)))
+
+    assert len(set(found)) == len(found)
+    for step, one in enumerate(found):
+        before = found[:step]
+        best = min(left([*before, other]) for other in range(len(bits)) if other not in before)
+        assert left([*before, one]) == pytest.approx(best, rel=1e-6)
+
+
+def _pairs(players: int) -> Tensor:
+    """One coalition of each pair of complements."""
+    return ((torch.arange(1, 2 ** (players - 1))[:, None] >> torch.arange(players)) & 1).to(torch.uint8)

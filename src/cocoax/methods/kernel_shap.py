@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
+from itertools import chain, islice
 from itertools import count as counting
-from itertools import islice
+from math import comb
 from typing import ClassVar, Self
 
 import numpy as np
@@ -19,25 +20,28 @@ from cocoax.inputs import Explicand
 from cocoax.inputs.segmentation import check_sides
 from cocoax.masking import grid_segments
 from cocoax.methods.estimate import Effects, Estimate
-from cocoax.methods.odd_regression import OddRegression, kernel_of_pair, learn_prior, odd_regression, pairs_of_size
+from cocoax.methods.odd_regression import OddRegression, learn_prior, most_telling, odd_regression
 from cocoax.methods.run import RemovalMethod
 from cocoax.seeding import check_seed, stream
 
 GRID = 7  # rectangles in each direction where nothing says how many
 _BLOCK = 256  # draws of one block come from one random stream, so that any number of coalitions starts the same
+_COUNTLESS = 10**300
 _LISTED = 16  # players up to which all coalitions are listed, and put into a random order
 _PROJECTED = 32  # dimensions of representations that the prior of the regression is chosen by
-_DESIGN = 3  # of what is drawn for a seed; earlier ones enumerated more, and weighed each coalition
+_POOL, _CHOSEN = 2048, 512  # pairs that are drawn first, and how many of them are put in order by what they tell
+_MANY = 128  # players beyond which pairs are in the order they are drawn in: choosing takes long, and gains little
+_DESIGN = 4  # of what is drawn for a seed; earlier ones enumerated more, weighed each coalition, or had all at random
 
 
 @dataclass(frozen=True, eq=False)
 class KernelShap(RemovalMethod):
     """Shapley values of image segments, from one set of coalitions for all targets; no L1 penalty, so linear in them.
 
-    Coalitions come in pairs of complements, drawn as the Shapley kernel weighs them, none twice. Values are those of the
-    likeliest game that agrees with the scores (:mod:`cocoax.methods.odd_regression`), a kernel regression of odd orders up to
-    the seventh; with all 2^m - 2 coalitions they are exact. Complete: ``features`` sums to γ(x) - γ(b). Every pixel of
-    ``values`` shows the value of its segment.
+    Coalitions come in pairs of complements, drawn as the Shapley kernel weighs them, none twice; of those drawn first, the
+    ones that tell most come first. Values are those of the likeliest game that agrees with the scores
+    (:mod:`cocoax.methods.odd_regression`), a kernel regression of odd orders up to the seventh; with all 2^m - 2 coalitions
+    they are exact. Complete: ``features`` sums to γ(x) - γ(b). Every pixel of ``values`` shows the value of its segment.
 
     Args:
         samples: number of coalitions.
@@ -187,11 +191,17 @@ class Coalitions:
 
 
 def _drawn(players: int, wanted: int, seed: int) -> Tensor:
-    """Return distinct coalitions ``[wanted, m]`` in pairs of complements, drawn with the chances of the Shapley kernel."""
-    drawn = _listed(players, seed) if players <= _LISTED else _at_random(players, seed)
-    pairs = list(islice(drawn, -(-wanted // 2)))
-    bits = np.stack([np.zeros(players, np.uint8), *(side for row in pairs for side in (row, 1 - row))])[1:]
-    return torch.from_numpy(bits[:wanted].copy())
+    """Return distinct coalitions ``[wanted, m]`` in pairs of complements.
+
+    Pairs are drawn with the chances of the Shapley kernel. Of the first ``_POOL`` those that tell most come first.
+    """
+    drawn, pairs = _listed(players, seed) if players <= _LISTED else _at_random(players, seed), -(-wanted // 2)
+    if players <= _MANY:
+        pool = np.array(list(islice(drawn, _POOL)), np.uint8).reshape(-1, players)
+        telling = most_telling(torch.from_numpy(pool), min(pairs, _CHOSEN))
+        drawn = chain(pool[telling], np.delete(pool, telling, 0), drawn)
+    sides = [side for row in islice(drawn, pairs) for side in (row, 1 - row)]
+    return torch.from_numpy(np.array(sides, np.uint8).reshape(-1, players)[:wanted])
 
 
 def _listed(players: int, seed: int) -> Iterator[np.ndarray]:
@@ -218,3 +228,19 @@ def _at_random(players: int, seed: int) -> Iterator[np.ndarray]:
             if key not in seen:
                 seen.add(key)
                 yield row
+
+
+def pairs_of_size(players: int) -> np.ndarray:
+    """Return how many pairs there are of a coalition of size s, at most half of all, and its complement: ``[m/2 + 1]``.
+
+    Beyond ``_COUNTLESS`` they are not counted: no run has a share of these that matters, and floats end soon after.
+    """
+    sizes = range(1, players // 2 + 1)
+    return np.array([0.0, *(min(comb(players, size), _COUNTLESS) / (1 + (2 * size == players)) for size in sizes)])
+
+
+def kernel_of_pair(players: int) -> np.ndarray:
+    """Return the weight of the Shapley kernel for a pair, by size as in :func:`pairs_of_size`; all of them sum to one."""
+    sizes = np.arange(1, players // 2 + 1)
+    of_size = 1 / (sizes * (players - sizes) * (1 + (2 * sizes == players)))
+    return np.concatenate([[0.0], of_size / of_size.sum() / pairs_of_size(players)[1:]])

@@ -22,10 +22,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import combinations
-from math import comb, exp, log
+from math import comb, exp, log, sqrt
 from typing import Any
 
-import numpy as np
 import torch
 from torch import Tensor
 
@@ -42,7 +41,6 @@ _DAMPING, _SHARED_DAMPING, _TOTAL_DAMPING = 0.5, 0.3, 0.8  # parts of a step: of
 _MOST_OUTPUTS = 8.0  # independent outputs that representations count for at most
 _LEAST_RESIDUAL = 1e-9  # relative to the variance of a game, so that covariances can be inverted
 _DENSE = 2048  # pairs whose covariance is inverted without approximation
-_COUNTLESS = 10**300
 _ROWS = 512  # pairs whose covariance with others is computed at a time
 
 
@@ -57,7 +55,7 @@ class Prior:
         relevance: λ, by which variances of other products go, ``[m]``.
         triple_scale: variance of another product of three players whose relevance is 1.
         higher: by order, the sum of the variances of all products.
-        residual: mean variance of a pair's residual.
+        residual: variance of a pair's residual.
         anchor_residual: variance of the anchors' residual.
 
     """
@@ -75,6 +73,12 @@ class Prior:
     def of_equals(cls, players: int) -> Prior:
         """Return the prior that learning begins with, in which all players are equally relevant."""
         return _Learning(players, torch.arange(min(players, MOST_IN_TRIPLES))).prior()
+
+    def residuals(self, count: int) -> Tensor:
+        """Return the variances of the residuals of odd parts, ``[count]``; the last are the anchors."""
+        residuals = torch.full((count,), self.residual, dtype=torch.float64)
+        residuals[-1] = self.anchor_residual
+        return residuals
 
     @cached_property
     def _triples_of(self) -> Tensor:
@@ -224,20 +228,19 @@ class _Learning:
 
     def learn(self, bits: Tensor, odd: Tensor, outputs: float, steps: range) -> None:
         """Take some steps on pairs ``[n, m]`` and their odd parts ``[n + 1, d]``."""
-        signs, relative = _design(bits)
+        signs = _signs(bits)
         products, higher = _products(signs, self._triples), dict[str, Tensor]()
         for number in steps:
             if number % _LAGGING == 0:
                 prior = self.prior()
                 kernels = _product_kernels(signs, signs, prior.relevance, max(prior.higher, default=0))
                 higher = {str(order): kernels[order] / _sum_of_products(prior.relevance, order) for order in prior.higher}
-            self._step(signs, products, relative, higher, odd, outputs, number >= _FIRST)
+            self._step(signs, products, higher, odd, outputs, number >= _FIRST)
 
     def _step(
         self,
         signs: Tensor,
         products: Tensor,
-        relative: Tensor,
         higher: dict[str, Tensor],
         odd: Tensor,
         outputs: float,
@@ -249,8 +252,7 @@ class _Learning:
         v mean_d (φᵀK⁻¹y)² - v φᵀK⁻¹φ for each independent output: explained less expected.
         """
         prior = self.prior()
-        residual = relative * prior.residual
-        residual[-1] = prior.anchor_residual
+        residual = prior.residuals(len(signs))
         kernels = {name: exp(self._totals[name]) * kernel for name, kernel in higher.items()}
         covariance = (signs * prior.singles) @ signs.T + (products * prior.triples) @ products.T + residual.diag()
         for kernel in kernels.values():
@@ -444,7 +446,7 @@ class OddRegression:
         if self.inverse is None:
             return torch.zeros_like(weights)
         precision = self._precision[:-1, None]
-        inflation = 1 + 8 / len(weights)  # few residuals are uncertain, and the prior is fitted to them
+        inflation = 1 + 1.2 / sqrt(len(weights))  # few residuals are uncertain, and the prior is fitted to them
         signed = weights.sign() * (precision * self.variance / len(weights)).sqrt()
         centred = signed - signed.mean(1, keepdim=True)
         # The sum of squared errors over all values stays that of the posterior.
@@ -460,7 +462,7 @@ def odd_regression(bits: Tensor, prior: Prior | None = None) -> OddRegression:
     """
     pairs, players = bits.shape
     prior = prior or Prior.of_equals(players)
-    signs, relative = _design(bits)
+    signs = _signs(bits)
     kept = (signs + 1) / 2
     size = kept.sum(1).long()
     # What each coalition weighs in a value by definition: as a marginal contribution of its members and of the others.
@@ -469,8 +471,7 @@ def odd_regression(bits: Tensor, prior: Prior | None = None) -> OddRegression:
     if pairs >= 2 ** (players - 1) - 1:
         none = torch.zeros(players, players, dtype=torch.float64)
         return OddRegression(own.T, none[0], None, own, none)
-    residual = prior.residual * relative
-    residual[-1] = prior.anchor_residual
+    residual = prior.residuals(len(signs))
     inverse = _precision(signs, residual, prior)
     towards = prior.value_covariance(signs) + own * residual[:, None]
     near = inverse.split(towards)[0]
@@ -480,21 +481,51 @@ def odd_regression(bits: Tensor, prior: Prior | None = None) -> OddRegression:
     solution = torch.linalg.inv(signs.T @ regression + (1 / prior.singles).diag())
     missing = 2 * torch.eye(players, dtype=torch.float64) - joined.T @ regression
     matrix = inverse.times(joined).T + missing @ solution @ regression.T
-    by_size = prior.residual * torch.from_numpy(residual_by_size(players, pairs))
     variance = prior.value_variance + prior.anchor_residual * 4 / players**2
-    variance += sum(float(by_size[number]) * _squares(players, number) for number in range(1, players // 2 + 1))
+    variance += prior.residual * sum(_squares(players, size) for size in range(1, players // 2 + 1))
     variance += inverse.product_variance(matrix) + matrix.square() @ residual - 2 * (matrix * towards.T).sum(1)
     variance += (2 * torch.eye(players, dtype=torch.float64) - matrix @ signs).square() @ prior.singles
     return OddRegression(matrix, variance.clamp(min=0), inverse, regression, solution)
 
 
-def _design(bits: Tensor) -> tuple[Tensor, Tensor]:
-    """Return the signs ``[pairs + 1, m]`` of pairs and anchors, and variances of their residuals, relative to their mean."""
+def most_telling(bits: Tensor, count: int) -> list[int]:
+    """Return which pairs of ``bits [pairs, m]`` to know first, one after the other.
+
+    Each is the one that lowers the sum of the posterior variances of all values the most, given the anchors and those before
+    it, in the prior of equals. There the covariance of two odd parts depends on how many players they agree about.
+    """
     pairs, players = bits.shape
-    bits = torch.cat([bits, torch.ones(1, players, dtype=bits.dtype)])
-    size = bits.sum(1).long()
-    relative = torch.from_numpy(residual_by_size(players, pairs))[torch.minimum(size, players - size)]
-    return 2 * bits.double() - 1, relative
+    prior = Prior.of_equals(players)
+    factors = {
+        order: total / comb(players, order)
+        for order, total in {1: _SINGLES, 3: _TRIPLES, **prior.higher}.items()
+        if order <= players
+    }
+    agreeing = torch.arange(-players, players + 1, dtype=torch.float64)
+    sums = _elementary([agreeing.clone() if power % 2 else float(players) for power in range(1, max(factors) + 1)])
+    covariance = torch.stack([factor * sums[order] for order, factor in factors.items()]).sum(0)
+    signs = _signs(bits)  # the anchors are the last row, and known first
+    towards = sum(2 / order * factor * _products_with(signs, order) for order, factor in factors.items())
+    assert isinstance(towards, Tensor)
+    variance = covariance[-1] + prior.residuals(pairs + 1)
+    known = torch.zeros(count + 1, pairs + 1, dtype=torch.float64)  # of a Cholesky decomposition
+    chosen = [pairs]
+    for step in range(count + 1):
+        newest = chosen[-1]
+        root = variance[newest].sqrt()
+        left = covariance[(signs @ signs[newest]).long() + players] - known[:step, newest] @ known[:step]
+        known[step] = left / root
+        towards = towards - torch.outer(known[step], towards[newest] / root)
+        variance = variance - known[step].square()
+        gain = towards.square().sum(1) / variance
+        gain[chosen] = -torch.inf
+        chosen.append(int((gain >= (1 - 1e-6) * gain.max()).nonzero()[0]))  # the first of equals, whatever the rounding
+    return chosen[1 : count + 1]
+
+
+def _signs(bits: Tensor) -> Tensor:
+    """Return the signs of pairs and of the anchors, ``[pairs + 1, m]``."""
+    return torch.cat([2 * bits.double() - 1, torch.ones(1, bits.shape[1], dtype=torch.float64)])
 
 
 def _precision(signs: Tensor, residual: Tensor, prior: Prior) -> _Precision:
@@ -511,42 +542,6 @@ def _precision(signs: Tensor, residual: Tensor, prior: Prior) -> _Precision:
         unexplained = total - float(((some @ inverse) * some).sum(1).mean())
         own = own * (1 + max(unexplained, 0.0) / prior.residual)
     return _Precision(signs, inverse, own, prior, None if len(own) else products)
-
-
-def pairs_of_size(players: int) -> np.ndarray:
-    """Return how many pairs there are of a coalition of size s, at most half of all, and its complement: ``[m/2 + 1]``.
-
-    Beyond ``_COUNTLESS`` they are not counted: no run has a share of these that matters, and floats end soon after.
-    """
-    sizes = range(1, players // 2 + 1)
-    return np.array([0.0, *(min(comb(players, size), _COUNTLESS) / (1 + (2 * size == players)) for size in sizes)])
-
-
-def kernel_of_pair(players: int) -> np.ndarray:
-    """Return the weight of the Shapley kernel for a pair, by size as in :func:`pairs_of_size`; all of them sum to one."""
-    sizes = np.arange(1, players // 2 + 1)
-    of_size = 1 / (sizes * (players - sizes) * (1 + (2 * sizes == players)))
-    return np.concatenate([[0.0], of_size / of_size.sum() / pairs_of_size(players)[1:]])
-
-
-def residual_by_size(players: int, pairs: int) -> np.ndarray:
-    """Return the variance of residuals by size, relative to its mean over pairs that are drawn without replacement.
-
-    A residual has less weight where nearly all pairs of a size are drawn, since each of them then stands for fewer: this
-    makes the linear part that of the Shapley kernel, as in KernelSHAP.
-    """
-    from scipy.optimize import brentq  # half a second that every start would pay
-
-    if players < 2:
-        return np.zeros(1)
-    number, weight = pairs_of_size(players), kernel_of_pair(players)
-    chances = np.ones_like(weight)
-    if pairs < number.sum():
-        rate = brentq(lambda log: (number * -np.expm1(-np.exp(log) * weight)).sum() - pairs, -50, 100)
-        chances = -np.expm1(-np.exp(rate) * weight)
-    stands = np.divide(chances, weight, out=np.zeros_like(weight), where=weight > 0)
-    relative: np.ndarray = stands * (number * chances).sum() / (number * chances * stands).sum()
-    return relative
 
 
 def _weights(players: int) -> Tensor:
