@@ -224,6 +224,41 @@ def test_one_input__says_nothing_about_others() -> None:
     assert found.to_dict()["rows"][0]["low"] is None
 
 
+@pytest.mark.parametrize(
+    ("function", "rows", "said"),
+    [
+        (torch.sin, [[3.0] * 12, [3.0] * 12], "VanillaGradients and KernelShap disagree on 2 of 2 rows: "),
+        (torch.sin, [[3.0] * 12, [0.5] * 12], "VanillaGradients and KernelShap disagree on 1 of 2 rows: "),
+        (torch.sin, [[3.0] * 12], "VanillaGradients and KernelShap disagree: "),
+        (torch.sin, [[0.5] * 12, [0.4] * 12], ""),
+        (nn.Identity(), [[1.0] * 8 + [-1.9] * 4, [1.0] * 12], "The insertion curve of KernelShap rises far above "),
+        (nn.Identity(), [[1.0] * 8 + [-0.2] * 4], ""),
+    ],
+)
+def test_remarks__where_they_must_and_must_not_appear(function: Any, rows: Any, said: str, tmp_path: Path) -> None:
+    class Own(nn.Module):
+        def forward(self, batch: Tensor) -> Tensor:
+            result: Tensor = function(batch)
+            return result
+
+    columns = [f"c{number}" for number in range(12)]
+    encoder = cocoax.TabularEncoder(Own(), columns=columns, background=np.zeros((1, 12)), name="own")
+    linear = isinstance(function, nn.Identity)
+    weights = np.ones((1, 12)) if linear else np.linspace(0.5, 2, 12)[None]
+    corpus = cocoax.Reference.from_representations(torch.from_numpy(weights).float(), name="corpus", space=encoder.space)
+    methods = [cocoax.KernelShap(samples=200), cocoax.Occlusion() if linear else cocoax.VanillaGradients()]
+    found = compare_methods(encoder, np.array(rows), cocoax.similarity_to(corpus, "dot"), methods)
+    if not said:
+        assert found.doubts == ()
+        return
+    assert any(sentence.startswith(said) for sentence in found.doubts)
+    page = found.save(tmp_path / "methods.html").read_text()
+    for sentence in found.doubts:
+        assert sentence in str(found)
+        assert sentence in found.to_dict()["remarks"]
+        assert sentence.partition(" rises")[0] in page
+
+
 def test_segments__and_pixels_meet() -> None:
     encoder = cocoax.Encoder(SmallNet().eval(), name="small")
     labels = torch.arange(256).view(16, 16) // 37

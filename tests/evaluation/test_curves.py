@@ -217,5 +217,6 @@ def test_overshoot_remark__of_a_part_that_lowers_the_score() -> None:
     target = cocoax.similarity_to(encoder.reference(np.ones((1, 3))), "dot")
     for row, overshoots in (([1.0, 1.0, -1.5], True), ([1.0, 1.0, -0.2], False), ([1.0, 1.0, 1.0], False)):
         attribution = cocoax.KernelShap().explain(encoder, row, target)
-        remark = overshoot_remark(cocoax.insertion(encoder, row, attribution, target))
-        assert (remark is not None) == overshoots
+        curve = cocoax.insertion(encoder, row, attribution, target)
+        assert (overshoot_remark(curve) is not None) == overshoots == bool(curve.remarks) == bool(curve.to_dict()["remarks"])
+        assert cocoax.deletion(encoder, row, attribution, target).remarks == ()

@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 import math
 import time
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import product
 from textwrap import shorten
 from typing import Any, ClassVar
 
@@ -17,8 +19,8 @@ from torch import Tensor
 from cocoax.checks import as_items, check_count, check_kind
 from cocoax.encoders import Encoder
 from cocoax.encoders.forward import counted_inputs
-from cocoax.evaluation.agreement import rank_agreement
-from cocoax.evaluation.curves import KINDS, RankMasks, features_moved, ranks_of
+from cocoax.evaluation.agreement import gradient_remark, rank_agreement
+from cocoax.evaluation.curves import KINDS, Curve, RankMasks, features_moved, ranks_of
 from cocoax.evaluation.sanity import randomised
 from cocoax.evaluation.statistics import Interval, bootstrap, t_interval
 from cocoax.inputs import Explicand
@@ -26,6 +28,7 @@ from cocoax.inputs.base import plural
 from cocoax.masking import BitMasks, Constant, MaskedEncoder, Mean, Removal, grid_segments, resolve
 from cocoax.masking.masked_encoder import score_anchors, score_masked
 from cocoax.methods import Method, Run
+from cocoax.methods.gradients import GradientMethod
 from cocoax.methods.method import check_encoder, check_targets, explicands_of
 from cocoax.methods.run import RemovalMethod
 from cocoax.methods.serialise import to_json_value
@@ -37,6 +40,8 @@ from cocoax.store import digest
 from cocoax.targets import FunctionTarget, Target
 
 _CELLS = 7  # random sets of 7 x 7 cells are removed from pictures to measure infidelity
+_OVERSHOT = "The insertion curve of {} rises far above the input's own score{}: the rest of the input lowers it."
+_DISAGREE = "{} and {} disagree{}: gradients say what a small change does, removal what the score loses without a part."
 _ERROR_RATE = 0.05  # of all statements together that one method is better than another
 # What is measured, with what a higher value means.
 MEASURES = {
@@ -64,6 +69,7 @@ class MethodComparison(Result):
         agreement: the mean rank correlation of the maps of two methods, ``[methods, methods]``.
         baselines: what replaced removed features in the curves.
         inputs: what the inputs are called, such as "50 images".
+        doubts: on how many inputs gradients disagree with removal, and insertion curves rise far above the input's score.
 
     """
 
@@ -73,6 +79,7 @@ class MethodComparison(Result):
     agreement: np.ndarray = field(repr=False)
     baselines: tuple[str, ...]
     inputs: str
+    doubts: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         return f"MethodComparison({' > '.join(self.ranking)} on {self.inputs})"
@@ -126,7 +133,7 @@ class MethodComparison(Result):
     @property
     def remarks(self) -> tuple[str, ...]:
         """The baselines of the curves, and warnings."""
-        remarks = [f"Removed features became: {'; '.join(self.baselines)}."]
+        remarks = [f"Removed features became: {'; '.join(self.baselines)}.", *self.doubts]
         if self.values["faithfulness"].shape[1] < 2:
             remarks.append("One input says nothing about others; give more.")
         alike = [name for name in self.names if "randomised" in self.values and self.interval(name, "randomised")[1] > 0.5]
@@ -208,11 +215,17 @@ def compare_methods(
     random_encoder = randomised(encoder, seed) if randomise else None
     made: dict[str, list[Any]] = {}
     agreements = []
+    doubts: Counter[str] = Counter()
     with bar(len(explicands), f"methods on {encoder.name}", progress) as shown:
         for number, explicand in enumerate(explicands):
             maps = _Maps(encoder, explicand, asked[number], list(named.values()))
             subsets = stream(seed, 11, number)
-            judged = [maps.judged(removal, steps, perturbations, subsets) for removal in removals.values()]
+            judged, overshoot = zip(
+                *(maps.judged(removal, steps, perturbations, subsets) for removal in removals.values()), strict=True
+            )
+            high = np.stack(overshoot)[[list(removals).index(key) for key in own], np.arange(len(named))]
+            doubts.update(_OVERSHOT.format(name, "{}") for name, rises in zip(named, high.tolist(), strict=True) if rises)
+            doubts.update(_DISAGREE.format(*pair, "{}") for pair in maps.disagreements(tuple(named)))
             agreements.append(maps.agreement())
             measured: dict[str, Any] = {**_curve_measures(np.stack(judged), own), **maps.cost}
             measured["agreement"] = (agreements[-1].sum(1) - 1) / (len(named) - 1)
@@ -224,7 +237,9 @@ def compare_methods(
     count = f"{len(explicands)} {encoder.inputs.noun if len(explicands) == 1 else plural(encoder.inputs.noun)}"
     values = {measure: np.array(made[measure]).T for measure in MEASURES if measure in made}
     baselines = tuple(shorten(repr(removal), 60, placeholder="…") for removal in removals.values())
-    return MethodComparison(tuple(named), values, np.mean(agreements, axis=0), baselines, count)
+    several = len(explicands) > 1
+    said = tuple(sentence.format(f" on {times} of {count}" if several else "") for sentence, times in sorted(doubts.items()))
+    return MethodComparison(tuple(named), values, np.mean(agreements, axis=0), baselines, count, said)
 
 
 def _named(methods: Any) -> dict[str, Method]:
@@ -310,8 +325,13 @@ class _Maps:
             self.cost["seconds"].append(time.perf_counter() - begun)
             self.cost["calls"].append(sum(sizes))
 
-    def judged(self, removal: Removal, steps: int, perturbations: int, random: np.random.Generator) -> np.ndarray:
-        """Return insertion, deletion and infidelity with a baseline, means over targets: ``[3, methods]``."""
+    def judged(
+        self, removal: Removal, steps: int, perturbations: int, random: np.random.Generator
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return insertion, deletion and infidelity with a baseline, means over targets: ``[3, methods]``.
+
+        And whether an insertion curve of a method rises far above the input's own score, ``[methods]``.
+        """
         run = self.runs.get(_key(removal))
         known = {} if run is None else {"baseline_input": run.baseline, "anchors": run.anchors}
         masked = MaskedEncoder(self.encoder, self.explicand if run is None else run.explicand, removal, **known)
@@ -326,18 +346,27 @@ class _Maps:
         ends = score_anchors(self.targets, masked.anchors).double()
         scores = score_masked(self.targets, representations, masked.anchors)[inverse].double()
         x = torch.tensor(sizes, dtype=torch.float64)
-        results = np.empty((3, len(flat)))
+        results, high = np.empty((3, len(flat))), np.zeros(len(flat), bool)
         for number, attribution in enumerate(flat):
             target = number % len(self.targets)
             for row, kind in enumerate(KINDS):
                 y = ranks.curve(number, kind, ends[:, target], scores[:, target])
                 results[row, number] = float(torch.trapezoid(y, x / x[-1]))
+                high[number] |= bool(Curve(x / x[-1], y, kind=kind).remarks)
             change = ends[0, target] - scores[len(ranks) :, target]
             values = masked.explicand.per_part(attribution.relative)
             predicted = (1 - subsets).flatten(1).double() @ values.double().flatten()
             results[2, number] = _infidelity(change.numpy(), predicted.numpy())
         means: np.ndarray = results.reshape(3, len(self.maps), -1).mean(2)
-        return means
+        return means, high.reshape(len(self.maps), -1).any(1)
+
+    def disagreements(self, names: Sequence[str]) -> Iterator[tuple[str, str]]:
+        """Yield the names of each method of gradients and each of removal whose maps of a target disagree."""
+        by_removal = [place for place, method in enumerate(self.methods) if isinstance(method, RemovalMethod)]
+        by_gradients = [place for place, method in enumerate(self.methods) if isinstance(method, GradientMethod)]
+        for one, other in product(by_gradients, by_removal):
+            if any(gradient_remark(*pair) for pair in zip(self.maps[one], self.maps[other], strict=True)):
+                yield names[one], names[other]
 
     def agreement(self) -> np.ndarray:
         """Return the rank correlation of the maps of two methods, the mean over targets: ``[methods, methods]``."""

@@ -81,12 +81,13 @@ KINDS = ("insertion", "deletion")
 
 @dataclass(frozen=True, eq=False)
 class Curve(Result):
-    """A measure ``y`` against the fraction ``x`` of pixels inserted or deleted, both ends included."""
+    """A measure ``y`` against the fraction ``x`` of pixels inserted or deleted, both ends included; ``kind`` says which."""
 
     file: ClassVar[str] = "curve"
     x: Tensor
     y: Tensor
     name: str = ""
+    kind: str = ""
 
     @property
     def auc(self) -> float:
@@ -101,6 +102,12 @@ class Curve(Result):
         """The measure and the area under it."""
         return f"{self.name or 'measure'}: area {self.auc:.3g}"
 
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """A sentence if an insertion curve rises far above the input's own score."""
+        remark = overshoot_remark(self) if self.kind == "insertion" else None
+        return () if remark is None else (remark,)
+
     def views(self, **style: Any) -> list[View]:
         """Return the line, with the area under it in the legend; ``style`` are options of matplotlib's ``plot``."""
         line = Line(self.x.numpy(), self.y.numpy(), self.summary, style)
@@ -111,8 +118,9 @@ class Curve(Result):
         return Table(("fraction", "value"), tuple(zip(self.x.tolist(), self.y.tolist(), strict=True)))
 
     def facts(self) -> Mapping[str, Any]:
-        """Return the measure, the area and all points."""
-        return {"name": self.name, "auc": self.auc, "x": self.x.tolist(), "y": self.y.tolist()}
+        """Return the measure, the area, remarks and all points."""
+        own = {"name": self.name, "kind": self.kind, "auc": self.auc, "remarks": self.remarks}
+        return {**own, "x": self.x.tolist(), "y": self.y.tolist()}
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
         """Draw it; return the figure, or the axes that were given. The options are those of matplotlib's ``plot``."""
@@ -245,7 +253,7 @@ def curves(
         answer: dict[str, list[Curve]] = {}
         for kind in kinds:
             answer[kind] = [
-                Curve(x, masks.curve(number, kind, score[:2], score[2:]), _name(measure))
+                Curve(x, masks.curve(number, kind, score[:2], score[2:]), _name(measure), kind)
                 for measure, score in zip(asked, scores, strict=True)
             ]
         answers.append(answer)
