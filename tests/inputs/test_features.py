@@ -220,6 +220,22 @@ def test_masks__the_smallest_on_top_and_the_rest_together(encoder: cocoax.Encode
         assert int(labels.max()) == 3
 
 
+@pytest.mark.parametrize(
+    ("given", "error", "word"),
+    [
+        ([], ValueError, "0 masks"),
+        ([{"segmentation": {"size": [32, 32], "counts": "abc"}}], ValueError, "run lengths"),
+        ([np.ones((32, 32)), np.ones((16, 32))], ValueError, "one size"),
+        (Path("nowhere"), FileNotFoundError, "No folder of masks at nowhere"),
+        ("nowhere.png", FileNotFoundError, "No label map at nowhere.png"),
+        ("segmnts", ValueError, "For an image it takes 'segments'"),
+    ],
+)
+def test_masks__bad_ones(encoder: cocoax.Encoder, given: Any, error: type[Exception], word: str) -> None:
+    with pytest.raises(error, match=word):
+        encoder.explicand(photo(), given)
+
+
 def test_grid__is_left_to_the_method(encoder: cocoax.Encoder) -> None:
     explicand = encoder.explicand(photo(), 4)
 

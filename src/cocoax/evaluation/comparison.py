@@ -358,7 +358,8 @@ class _Maps:
             predicted = (1 - subsets).flatten(1).double() @ values.double().flatten()
             results[2, number] = _infidelity(change.numpy(), predicted.numpy())
         means: np.ndarray = results.reshape(3, len(self.maps), -1).mean(2)
-        return means, high.reshape(len(self.maps), -1).any(1)
+        rises: np.ndarray = np.asarray(high.reshape(len(self.maps), -1).any(1))
+        return means, rises
 
     def disagreements(self, names: Sequence[str]) -> Iterator[tuple[str, str]]:
         """Yield the names of each method of gradients and each of removal whose maps of a target disagree."""

@@ -169,12 +169,16 @@ class MaskStack(PictureFeatures):
         given: Any = self.masks
         if not isinstance(given, Tensor | np.ndarray):
             listed = [one["segmentation"] if isinstance(one, Mapping) else one for one in given]
+            if not listed:
+                raise ValueError("There are 0 masks; give at least one.")
+            if any(isinstance(one, Mapping) for one in listed):
+                raise ValueError("Masks as run lengths are not read; decode them by pycocotools.mask.decode(…) first.")
             shapes = {tuple(np.shape(one)) for one in listed}
             if len(shapes) > 1:
                 raise ValueError(
                     f"Masks must be of one size. Got {' and '.join(str(list(one)) for one in sorted(shapes)[:2])}."
                 )
-            given = np.stack([np.asarray(one) for one in listed]) if listed else np.zeros((0, 1, 1))
+            given = np.stack([np.asarray(one) for one in listed])
         masks = as_numbers("Masks", given)
         if masks.ndim != 3 or len(masks) == 0 or masks.shape[1] * masks.shape[2] == 0:
             raise ValueError(f"Masks must be at least one, booleans [n, H, W]. Got shape {list(masks.shape)} instead.")
@@ -407,11 +411,15 @@ def _made(asked: Any, inputs: Inputs) -> Features:
             return Grid(int(asked) if isinstance(asked, Integral) else tuple(asked))
         if isinstance(asked, str | Path) and Path(asked).is_dir():
             return MaskStack.read(Path(asked))
-        if isinstance(asked, str | Path) and Path(asked).suffix.lower() in SUFFIXES and Path(asked).is_file():
+        if isinstance(asked, str | Path) and Path(asked).suffix.lower() in SUFFIXES:
+            if not Path(asked).is_file():
+                raise FileNotFoundError(f"No label map at {asked}; check the path.")
             return LabelMap(read_file(Path(asked), np.array))
+        if isinstance(asked, Path):
+            raise FileNotFoundError(f"No folder of masks at {asked}; check the path.")
         if isinstance(asked, Tensor | np.ndarray):
             return LabelMap(asked) if asked.ndim == 2 else MaskStack(asked)
-        if isinstance(asked, list | tuple) and asked:
+        if isinstance(asked, list | tuple):
             return MaskStack(asked)
     if inputs.feature_kind == "row" and isinstance(asked, Mapping | list | tuple):
         return Columns(asked)
@@ -435,4 +443,4 @@ def _offered(inputs: Inputs) -> str:
     offered = [*names, *([made] if made else [])]
     if not offered:
         return f"A {inputs.noun} has the features of its kind; leave 'features' out, or give a cocoax.inputs.Features."
-    return f"For a {inputs.noun} it takes {', '.join(offered)}."
+    return f"For {'an' if inputs.noun[0] in 'aeiou' else 'a'} {inputs.noun} it takes {', '.join(offered)}."
