@@ -18,6 +18,8 @@ from cocoax.survey.shortcuts import Classes
 from cocoax.survey.storage import USUAL_VIEW
 from cocoax.targets import Target, representation_similarity
 
+_SCORES = ("score_a", "score_b")  # of the first and of the second encoder
+
 
 @dataclass(frozen=True, eq=False)
 class _Changed:
@@ -92,7 +94,7 @@ class Comparison(ResultList[_Changed]):
             name: {
                 "inputs": len(group),
                 "agreement": float(np.nanmean([changed.correlation for changed in group])),
-                **{f"score {number + 1}": float(np.mean([changed.scores[number] for changed in group])) for number in (0, 1)},
+                **{score: float(np.mean([changed.scores[side] for changed in group])) for side, score in enumerate(_SCORES)},
             }
             for name, group in sorted(groups.items())
         }
@@ -154,7 +156,7 @@ class Comparison(ResultList[_Changed]):
 
 
 def _rows(inputs: Sequence[_Changed]) -> Table:
-    columns = ("id", "label", "score_a", "score_b", "moved", "correlation")
+    columns = ("id", "label", *_SCORES, "moved", "correlation")
     return Table(columns, tuple((item.id, item.label, *item.scores, item.moved, item.correlation) for item in inputs))
 
 
