@@ -41,31 +41,30 @@ class LabelledImages:
         return len(self.images)
 
     @cached_property
+    def names(self) -> list[str] | None:
+        """The paths of the images below the folder that holds them all; None where they are not files."""
+        if isinstance(self.images, np.ndarray) or not all(isinstance(image, str | Path) for image in self.images):
+            return None
+        above = os.path.commonpath([Path(image).parent for image in self.images]) if len(self.images) else ""
+        return [Path(image).relative_to(above).as_posix() for image in self.images]
+
+    @cached_property
     def fingerprint(self) -> str:
         """A digest of classes, labels and images, which does not depend on where the data are kept.
 
         Arrays count as a whole; of files their names below the folder that holds them all count, and the content of a
         hundred of them.
         """
-        return digest(self.classes, self.labels.astype(np.int64), *_content(self.images))
+        content: list[object] = [self.images]
+        if self.names:
+            looked_into = np.unique(np.linspace(0, len(self) - 1, _LOOKED_INTO).round().astype(int))
+            content = [self.names, *(file_digest(Path(self.images[number])) for number in looked_into)]
+        elif not isinstance(self.images, np.ndarray):
+            content = [np.asarray(image) for image in self.images]
+        return digest(self.classes, self.labels.astype(np.int64), *content)
 
 
 def check_split(split: str) -> None:
     """Raise unless this is the name of a split."""
     if split not in ("train", "test"):
         raise ValueError(f"The 'split' parameter must be 'train' or 'test'. Got {split!r} instead.")
-
-
-def _content(images: Sequence[Any] | np.ndarray) -> list[object]:
-    """Return the parts of images that a digest takes in, so that other images have another digest."""
-    if isinstance(images, np.ndarray):
-        return [images]
-    if not all(isinstance(image, str | Path) for image in images):
-        return [np.asarray(image) for image in images]
-    if not images:
-        return []
-    paths = [Path(image) for image in images]
-    above = os.path.commonpath([path.parent for path in paths])
-    names = [path.relative_to(above).as_posix() for path in paths]
-    looked_into = np.unique(np.linspace(0, len(paths) - 1, _LOOKED_INTO).round().astype(int))
-    return [names, *(file_digest(paths[number]) for number in looked_into)]

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence, Set
@@ -183,14 +182,10 @@ def plain_value(value: Any) -> Scalar:
 
 
 def _of_images(images: LabelledImages) -> list[Item]:
-    values = images.images
-    names = [str(number) for number in range(len(values))]
-    if len(values) and all(isinstance(value, str | Path) for value in values):
-        above = os.path.commonpath([Path(value).parent for value in values])
-        names = [Path(value).relative_to(above).as_posix() for value in values]
+    names = images.names or map(str, range(len(images)))
     return [
         Item(name, value, {"label": images.classes[int(label)]})
-        for name, value, label in zip(names, values, images.labels, strict=True)
+        for name, value, label in zip(names, images.images, images.labels, strict=True)
     ]
 
 
