@@ -49,8 +49,8 @@ _NORMS = (nn.BatchNorm1d, nn.BatchNorm2d, nn.BatchNorm3d)
 def agree(output: Tensor, expected: Tensor) -> bool:
     """Whether representations ``[n, d]`` are the expected ones but for rounding.
 
-    Each entry is held against the size it has itself, so that one that is huge does not hide what happens in the others;
-    those that are smaller than most against the size of most.
+    The tolerance of an entry is relative to its own largest value, or to the median of those if that is larger, so that one
+    huge entry does not hide errors in the others.
     """
     if output.shape != expected.shape:
         return False
@@ -146,7 +146,7 @@ _MIN_WEIGHTS = 1_000_000  # weights: with fewer, torch is done before the networ
 _ONE_AT_A_TIME = threading.Lock()  # torch's exporter has one state for the whole process
 _READS_VALUES = {"tolist", "numpy", "__array__", "__dlpack__", "data_ptr", "untyped_storage", "storage"}
 _DATA_DEPENDENT = {torch.Tag.data_dependent_output, torch.Tag.dynamic_output_shape}
-# What the exporter warns of is no matter of whoever explains a picture.
+# Warnings of the exporter are about its own workings.
 _IGNORED_WARNINGS: list[Any] = [
     ("ignore", None, TracerWarning, None, 0),
     ("ignore", None, DeprecationWarning, None, 0),
@@ -185,10 +185,10 @@ def _fits(owner: nn.Module, batch: Any) -> bool:
 
 
 def _has_data_dependent_control_flow(network: nn.Module, batch: Tensor) -> bool:
-    """Whether a network looks at the numbers of a tensor in Python, or at how many there are of a kind, to decide by them.
+    """Whether a network has control flow that depends on the values of its tensors.
 
-    A network that was handed over would decide as for these inputs for good. It may look at the sizes of its inputs: what
-    follows from them is tried on every explicand.
+    The exported network would take the branches of these inputs for good. Control flow that depends on the sizes of inputs is
+    allowed: copies are tried on every explicand.
     """
     with _Calls() as calls, _Operations() as operations:  # type: ignore[no-untyped-call]
         network(batch)

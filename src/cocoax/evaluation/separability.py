@@ -2,7 +2,7 @@
 
 The scores are those of held-out members: a corpus and a foil are cut into folds, and a member is compared with the folds
 that it is not in. How often a corpus member scores above a foil member is the area under the ROC curve (AUC): 1 for an
-encoder that tells them apart, 0.5 for one that knows nothing about the difference.
+encoder that separates them, 0.5 for one whose scores do not depend on the side.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ FOLDS = 5
 MAX_COMPARED_SAMPLES = 500  # of each side; of more, so many are drawn
 _SIGNIFICANCE_LEVEL = 0.025  # of p-values: as much of a 95 % interval lies below 0.5
 MIN_PERMUTATIONS = 39  # with fewer no p-value is that low
-_SEPARATING_AUC = 0.8  # expected of an encoder that knows a corpus
+_SEPARATING_AUC = 0.8  # expected of an encoder that separates two sides
 Z = 1.959964
 Verdict = Literal["separated", "not separated", "reversed", "inconclusive"]
 
 
 class NotSeparableError(ValueError):
-    """Raised where two sides leave nothing to test: one lies inside of the other, or has no two members that differ."""
+    """Raised where nothing can be tested: all samples of one side are in the other, or a side has fewer than two samples."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +39,8 @@ class Separability:
     Attributes:
         auc: how often a corpus member scores above a foil member.
         low, high: its 95 % interval.
-        p_value: how often an encoder that knows no difference would give as high an AUC.
-        counts: how many of the corpus and of the foil were compared.
+        p_value: of the null hypothesis that scores do not depend on the side (a permutation test).
+        counts: compared samples of the corpus and of the foil.
 
     """
 
@@ -79,7 +79,7 @@ def separability(
     draws = stream(seed, 1)
     orders = np.stack([np.arange(total), *(draws.permutation(total) for _ in range(permutations))], axis=1)
     aucs, errors = auc_and_error(_held_out_scores(similarities, orders, count), count)
-    # Members are compared with means that they share, which DeLong's error does not count; chance shows how much is missing.
+    # Members share the means that they are compared with, which DeLong's error ignores; the permutations show by how much.
     missed = math.sqrt(max(1.0, float(aucs[1:].var() / np.maximum(errors[1:] ** 2, 1e-12).mean())))
     low, high = interval(float(aucs[0]), missed * float(errors[0]), (count, total - count))
     p_value = (1 + int((aucs[1:] >= aucs[0]).sum())) / (1 + permutations)

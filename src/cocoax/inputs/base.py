@@ -36,7 +36,7 @@ def check_batch(batch: Tensor) -> None:
 
 
 def check_elements(item: Any) -> None:
-    """Raise if the shape of an array or a tensor is larger than that of any input; nothing is read."""
+    """Raise if an array or a tensor has more elements than any input; its values are not read."""
     if isinstance(item, Tensor | np.ndarray) and math.prod(item.shape) > _MAX_INPUT_ELEMENTS:
         raise ValueError(
             f"The input has {math.prod(item.shape)} elements, more than the {_MAX_INPUT_ELEMENTS} of the largest picture."
@@ -207,7 +207,7 @@ class Inputs(ABC):
         return f"{count} {self.noun if count == 1 else plural(self.noun)}"
 
     def unknown_words(self, text: str) -> str:
-        """Return a sentence about the words of a text that the encoder takes for one and the same; empty if it has none."""
+        """Return a sentence about the words of a text that share the encoder's unknown token; empty if there are none."""
         return ""
 
     # --- features, and what removing one means ----------------------------------------------------------------------------

@@ -33,7 +33,7 @@ _MAX_FEATURES = 1000  # features of a picture: each needs several masked copies
 SEGMENTS = 16  # of a picture, if not told how many
 _KEPT = 8  # pictures whose segments are kept in memory
 _TREES: OrderedDict[str, MergeTree] = OrderedDict()
-_LIKE = 0.02  # how far the proportions of a label map may be from those of the picture
+_PROPORTIONS_TOLERANCE = 0.02  # relative difference of the proportions of a label map and of the picture
 
 
 class _HasInputs(Protocol):
@@ -235,7 +235,7 @@ def _as_seen(labels: Tensor, explicand: Explicand) -> Tensor:
         return labels
     picture = (height, width) if explicand.picture is None else tuple(explicand.picture.shape[:2])
     proportions = labels.shape[1] / labels.shape[0] / (picture[1] / picture[0])
-    if not 1 - _LIKE <= proportions <= 1 + _LIKE:
+    if not 1 - _PROPORTIONS_TOLERANCE <= proportions <= 1 + _PROPORTIONS_TOLERANCE:
         raise ValueError(
             f"The label map of {labels.shape[0]} x {labels.shape[1]} (height x width) fits neither the {height} x {width} "
             f"that the encoder sees nor the proportions of the picture, {picture[0]} x {picture[1]}. Make it in one of these "

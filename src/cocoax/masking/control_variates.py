@@ -1,4 +1,8 @@
-"""Cross-fitted models of the scores, which take most of the noise out of a RISE map."""
+"""Control variates of RISE: linear models of the scores on the masks, fitted out of sample.
+
+A map is a mean of scores times masks. The part of a score that a model explains has a known expectation, so that only the
+residuals are left to sampling.
+"""
 
 from __future__ import annotations
 
@@ -11,8 +15,8 @@ from torch import Tensor
 
 FOLDS = 5
 RIDGE = 0.3
-# Variance of a score due to products of j features, and to what is left over, relative to that due to single features. Chosen
-# on other inputs than docs/evidence/performance.md reports.
+# Prior variance of a score due to products of j features, and its residual variance (REST), relative to that due to single
+# features. Chosen on other inputs than docs/evidence/performance.md reports.
 ORDERS = {1: 1.0, 2: 0.1, 3: 0.03}
 REST = 0.03
 _SEEN = 1024  # samples that a kernel regression is fitted to, at most
@@ -59,15 +63,15 @@ class SamplingUnits:
 
 @dataclass(frozen=True, eq=False)
 class Fit:
-    """Linear models y ≈ c + u·b, one for each fold, fitted to the samples outside it, or to others in it.
+    """Linear models y ≈ c + u·b of scores y on control variates u, one for each fold of samples.
 
     Attributes:
         fold: the fold of each sample, ``[n]``.
         intercepts: c of each fold's model, ``[folds, k]``.
         coefficients: b of each fold's model, ``[folds, features, k]``.
-        residuals: what each sample's model leaves over, ``[n, k]``; the model has not seen the sample.
-        own: where a fold's model has seen some of its samples: what intercept and coefficients owe to each, ``[n, 1 +
-            features]``, for a residual of one. Without that it is the model that has not seen the sample.
+        residuals: of each sample under a model that was fitted without it, ``[n, k]``.
+        own: the leave-one-out change of intercept and coefficients, ``[n, 1 + features]``, for each unit of a sample's
+            residual, where the models were fitted to all samples; None where each fold's model was fitted to other folds.
 
     """
 
@@ -81,10 +85,9 @@ class Fit:
 class RidgeControls:
     """Ridge regressions on control variates ``u [n, features]`` with a known mean ``variance``, for samples in ``folds [n]``.
 
-    What does not depend on the scores is computed once.
-
-    The penalty is fixed, so fits are linear in the scores. It is that of a prior under which the linear part has 1/RIDGE
-    times the variance of the rest, and matters less the more samples there are.
+    The model of a fold is fitted to all other folds. The penalty is that of a prior under which the linear part has 1/RIDGE
+    times the variance of the rest; it does not depend on the scores, so fits are linear in them, and the inverses are
+    computed once.
     """
 
     def __init__(self, u: Tensor, variance: float, folds: Tensor) -> None:
@@ -112,12 +115,12 @@ class RidgeControls:
 
 
 class KernelControls:
-    """Kernel regressions on features that are kept independently, u = m - p of them: of single ones and products of 2 and 3.
+    """Kernel regressions of scores on u = m - p, for features that are kept independently with probability p.
 
-    Products have no covariance with the features, so that the linear part of a model is all that a map needs of it, and the
-    rest takes noise out of the scores. Each sample is left out of the model that corrects it, which takes no second fit: what
-    it changes is known from the inverse of the kernel's matrix. The model is fitted to the first ``_SEEN`` samples, and has
-    not seen later ones.
+    The kernel is that of products of one, two and three features (:func:`product_kernel`). Products of several have no
+    covariance with single features, so a map needs the linear part of the model alone; the rest of the model reduces the
+    variance of the residuals. Leave-one-out residuals come from the inverse of the kernel matrix, without a second fit. The
+    model is fitted to the first ``_SEEN`` samples; later ones are out of sample anyway.
     """
 
     def __init__(self, u: Tensor, variance: float) -> None:
@@ -127,7 +130,7 @@ class KernelControls:
         covariance = product_kernel(seen, seen) + REST * torch.eye(len(seen), dtype=u.dtype)
         inverse = torch.cholesky_inverse(torch.linalg.cholesky(covariance))
         ones = inverse.sum(1)
-        # From scores to the mean, which is left free, and to what kernels weigh.
+        # From scores to the intercept, which has no penalty, and to the weights of the kernels.
         self._mean = ones / ones.sum()
         self._matrix = inverse.addr_(ones, self._mean, alpha=-1)
         self._linear = ORDERS[1] / u.shape[1] * self._scale * seen

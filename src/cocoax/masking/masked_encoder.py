@@ -1,7 +1,6 @@
-"""The game: an encoder, an explicand and a removal. The one place where masks become representations.
+"""MaskedEncoder: an encoder, an explicand and a removal. The only place where masks become representations.
 
-A run, an insertion curve, a random attribution: all of them remove features of one explicand and look at what the encoder
-makes of the rest.
+Runs, insertion curves and random attributions all encode copies of one explicand with some features removed.
 """
 
 from __future__ import annotations
@@ -23,7 +22,7 @@ from cocoax.progress import Bar
 from cocoax.store import digest
 from cocoax.targets import Target, score_all
 
-_HARDLY = 0.01  # of the length of a representation: what removing everything should change more than
+_LITTLE_CHANGED = 0.01  # of the length of a representation: removing everything should change more
 _LISTS_AT_ONCE = 1024  # masks over few features, of which each distinct one is encoded once, in order of length
 _LISTED_AT_ONCE = 32  # masked copies in memory where they are only looked at
 _PICTURES_AT_ONCE = 2  # batches of those, of pictures: an interruption loses as many
@@ -49,8 +48,8 @@ class MaskedEncoder:
     Args:
         encoder: what encodes.
         explicand: what is removed from.
-        baseline: how: a removal, what stands for one (see :func:`cocoax.masking.removals.resolve`), or None for the default.
-        baseline_input, anchors: from an earlier game, so that nothing is encoded again.
+        baseline: a removal, or what :func:`cocoax.masking.removals.resolve` turns into one; None for the default.
+        baseline_input, anchors: of an earlier object for the same explicand, so that nothing is encoded again.
 
     Attributes:
         removal: how features are removed.
@@ -83,7 +82,7 @@ class MaskedEncoder:
 
     @property
     def encoder(self) -> Encoder:
-        """The encoder that masked inputs go through: made faster for many inputs like these, where that is possible."""
+        """The encoder of masked inputs: the fastest copy that gives the same representations."""
         return self.fast.encoder
 
     def _encode_anchors(self) -> Tensor:
@@ -107,7 +106,7 @@ class MaskedEncoder:
                 f"Nothing is removed: what {name} puts in place of the input is the input itself, so there is nothing to "
                 f"explain. {advice}",
             )
-        elif moved < _HARDLY * float(anchors[0].norm()):
+        elif moved < _LITTLE_CHANGED * float(anchors[0].norm()):
             caution(
                 "removal",
                 self._plain.name,
@@ -185,7 +184,7 @@ class MaskedEncoder:
         return max(1, self.encoder.batch_size(self.explicand.tensor, batch_size) // (len(self.anchors) - 1))
 
     def _encode_kept(self, explicand: Explicand, baseline_input: Tensor, kept: Tensor, batch_size: int | None) -> Tensor:
-        """Return representations for rows of kept features, those of a length together."""
+        """Return representations for rows of kept features; inputs of one length share batches."""
         order = self.removal.in_order(explicand, kept)
         kept = kept if order is None else kept[order]
         outputs = []
@@ -199,7 +198,7 @@ class MaskedEncoder:
         return together if order is None else together[torch.argsort(order).cpu()]
 
     def _encode_masked(self, inputs: Sequence[Tensor] | Tensor, batch_size: int | None) -> Tensor:
-        """Return representations of one or more masked inputs; those of one mask may be more than a batch holds."""
+        """Return representations of masked inputs; one mask may have more inputs, one for each baseline, than a batch."""
         size = self.encoder.batch_size(self.explicand.tensor, batch_size)
         parts = [self.fast.encode(inputs[start : start + size]) for start in range(0, len(inputs), size)]
         return torch.cat(parts) if len(parts) > 1 else parts[0]

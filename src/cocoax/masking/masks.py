@@ -88,16 +88,16 @@ class MaskGeometry:
 
 
 def _coarse_cells(cells: int) -> int:
-    """Return how many cells of a coarse grid see what so many of a mask do: twice as many, but of fine masks one more.
+    """Return the side of the control variates' grid for masks with so many cells a side: twice that, up to 16, but one more.
 
-    With their shifts, masks tell things apart that are smaller than a cell. The models' cost grows with the sixth power.
+    Masks are shifted, so that they resolve less than a cell. The cost of the models grows with the sixth power of the side.
     """
     return max(cells + 1, min(2 * cells, 16))
 
 
 @lru_cache(maxsize=8)
 def mask_geometry(height: int, width: int, rows: int, columns: int) -> MaskGeometry:
-    """Return the geometry of masks, with the matrices that were worked out for earlier ones."""
+    """Return the geometry of masks; the last eight, with their matrices, are kept."""
     return MaskGeometry(height, width, rows, columns)
 
 
@@ -129,8 +129,8 @@ class GridMasks:
     ) -> GridMasks:
         """Return ``count`` random masks; a larger count begins with the same ones.
 
-        With ``complements`` the second half of every block of masks are the complements of the first half, which ``keep``
-        must be one half for.
+        With ``complements``, for which ``keep`` must be one half, the second half of every block of masks are the complements
+        of the first half.
         """
         rows, columns = check_grid(height, width, grid)
         geometry = mask_geometry(height, width, rows, columns)
@@ -155,7 +155,7 @@ class GridMasks:
         return len(self.bits)
 
     def some(self, rows: Tensor) -> GridMasks:
-        """Return the masks of some rows, which a complement may be missing from."""
+        """Return the masks of some rows; the complement of a mask may be left out."""
         numbers = None if self.numbers is None else self.numbers[rows]
         return GridMasks(self.geometry, self.bits[rows], self.shifts[rows], self.keep, numbers)
 
@@ -175,7 +175,7 @@ class GridMasks:
 
     @property
     def firsts(self) -> GridMasks:
-        """The first mask of each unit: these masks, where none is paired, which may not be cached (a reference cycle)."""
+        """The first mask of each unit; these masks themselves, not cached (a reference cycle), where none is paired."""
         return self if len(self.units.rows) == len(self) else self._firsts
 
     @cached_property

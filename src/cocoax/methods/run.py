@@ -80,9 +80,9 @@ class RemovalMethod(Method):
     """
 
     defined: ClassVar[dict[str, type[RemovalMethod]]] = {}  # all classes, by what files call them
-    # Options that say how long a run is, not what it is: a longer run begins with a shorter one, and serves in its place.
+    # Options that only set the number of samples: a longer run begins with the masks of a shorter one.
     length_options: ClassVar[tuple[str, ...]] = ()
-    # Options that only say how a run is read.
+    # Options of the estimator, which leave masks and representations as they are.
     estimator_options: ClassVar[tuple[str, ...]] = ()
 
     baseline: Any = field(default=None, kw_only=True)
@@ -93,7 +93,7 @@ class RemovalMethod(Method):
         RemovalMethod.defined[type_name(cls)] = cls
 
     def options_of(self, shape: tuple[int, ...]) -> set[str]:
-        """Return the names of the options that decide what a run over features of this shape is: another has other masks."""
+        """Return the names of the options that the masks of a run over features of this shape depend on."""
         return {option.name for option in fields(self)} - {*self.length_options, *self.estimator_options}
 
     def choose_features(self, encoder: Encoder, explicand: Explicand) -> tuple[Self, Explicand]:
@@ -152,11 +152,11 @@ class RemovalMethod(Method):
         return None
 
     def samples_needed(self, run: Run, targets: Sequence[Target]) -> int:
-        """Return how many more perturbations a run needs for these targets; 0 ends it. By default it is long enough."""
+        """Return how many more samples a run needs for these targets; 0, the default, ends it."""
         return 0
 
     def resized(self, run: Run, at_least: bool) -> tuple[Run, int]:
-        """Return an earlier run of this method as it can be used, and how many perturbations it lacks.
+        """Return a cached run of this method at the length that is asked for, or shorter, and how many samples it lacks.
 
         ``at_least`` takes all of a run that is longer than asked for. By default a run is as long as what :meth:`draw` gives.
         """
@@ -427,7 +427,7 @@ class Run:
             raise Interrupted(self) from None
 
     def _masked_encoder(self, encoder: Encoder) -> MaskedEncoder:
-        """Return the game that it is a run of; raise if the encoder is another one."""
+        """Return the masked encoder of the run; raise if the encoder is another one."""
         self.made_by(encoder)
         return MaskedEncoder(
             encoder, self.explicand, self.method.baseline, baseline_input=self.baseline, anchors=self.anchors
@@ -520,7 +520,7 @@ class Run:
         )
 
     def _keep(self, masks: Masks, representations: Tensor) -> None:
-        """Take the representations of these masks for those of the run."""
+        """Set masks and representations of the run."""
         self.representations = representations
         self.masks = self.method.adapted(masks, representations, self.anchors) if len(representations) else masks
 

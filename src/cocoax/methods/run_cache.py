@@ -113,7 +113,7 @@ def _has_folder(cache: KeyedCache) -> bool:
 
 
 def _key(encoder: str, explicand: Explicand, method: RemovalMethod) -> str:
-    """Return what a run is found by: all that it depends on, and nothing that only makes it longer or reads it."""
+    """Return the cache key of a run: encoder, input and the options that its masks depend on."""
     tensors: dict[str, Any] = {}
     options = {"type", *method.options_of(explicand.shape)}
     plain = {name: value for name, value in to_json_value(method, tensors, _token).items() if name in options}
@@ -123,7 +123,7 @@ def _key(encoder: str, explicand: Explicand, method: RemovalMethod) -> str:
 
 
 def _token(value: Any) -> str:
-    """Return what an option is known by: a class by its name, functions and other objects by nothing beyond this process."""
+    """Return a token of an option for the key: the name of a class; of other objects one that is valid in this process."""
     if isinstance(value, type):
         return f"{value.__module__}.{value.__qualname__}"
     try:
