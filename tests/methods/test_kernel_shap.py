@@ -341,6 +341,16 @@ def test_values__of_identical_players_are_the_same_in_the_mean() -> None:
     assert float(mean[:2].sum()) > 0.9
 
 
+def test_values__all_is_due_to_a_single_feature() -> None:
+    method = cocoax.KernelShap(samples=40)
+    masks = method.draw((1,))
+    scores, anchors = torch.zeros(0, 1), torch.tensor([[3.0], [1.0]])
+    found = method.estimate(method.adapted(masks, scores, anchors), scores, anchors)
+    assert found.values.tolist() == [[2.0]]
+    assert found.standard_error is not None
+    assert found.standard_error.tolist() == [[0.0]]
+
+
 def test_values__of_a_constant_game_are_zero() -> None:
     method = cocoax.KernelShap(samples=40)
     masks = method.draw((10,))
