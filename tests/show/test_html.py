@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
 import re
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -135,3 +137,24 @@ def test_terminal__words_in_colour() -> None:
         ("[b]", True),
     ]  # type: ignore[union-attr]
     assert len(shown.spans[0].style.bgcolor.name) == 7  # type: ignore[union-attr]
+
+
+def test_page__shows_one_of_several_answers_and_holds_figure_and_numbers() -> None:
+    views = [replace(attribution(text("a b c"), (3,)).view(), part=part, title=part) for part in ("one", EVIL)]
+    page = html.page("Two answers", (), views, table=Table(("a",), ((EVIL,),)), name="answers")
+    assert re.findall(r'aria-pressed="(\w+)"', page) == ["true", "false"]
+    assert page.count('class="other"') == 1
+    assert EVIL not in page
+    files = dict(re.findall(r'download="([^"]+)" href="data:[^,]+,([^"]+)"', page))
+    assert base64.b64decode(files["answers.csv"]).decode() == f"a\n{EVIL}\n"
+    drawn = base64.b64decode(files["answers.svg"]).decode()
+    assert "<svg" in drawn
+    assert EVIL not in drawn
+    assert 'data-png="answers.png"' in page
+    assert "<nav" not in html.page("One answer", (), views[:1])
+
+
+def test_page__of_a_photo_is_small() -> None:
+    noise = np.random.default_rng(0).integers(0, 255, (400, 600, 3)).astype(np.uint8)
+    views = [HeatMap(Effects(np.random.default_rng(1).normal(size=(14, 14))), noise)]
+    assert len(html.page("Noise", (), views)) < 1_000_000

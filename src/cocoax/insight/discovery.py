@@ -662,7 +662,7 @@ class Discovery(ResultList[FoundCorpus]):
         from cocoax.show import html
 
         title = self.title if options.title is None else options.title
-        write_text(path, html.page(title, self._sentences, self._views(_MAPS), options))
+        write_text(path, html.page(title, self._sentences, self._views(_MAPS), options, self.table(), self.file))
 
     def _written(self, path: Path, options: PlotOptions) -> list[Path]:
         """Write the files; in a folder there is one for each reference, too."""

@@ -370,8 +370,8 @@ class Hits(ResultList[Hit]):
         for hit in self.hits:
             words = " ".join(filter(None, (hit.sentence, f"{hit.summary}.", hit.pairs_in_words, *hit.notes)))
             tiles = tuple(_side_view(*side) for side in (("query", hit.query_side), ("hit", hit.document_side)))
-            views.append(Gallery(tiles, 2, colour_bars=True, inches=5.5, title=hit.title, note=words))
-            views += [] if hit.exact is None else [hit.exact]
+            views.append(Gallery(tiles, 2, colour_bars=True, inches=5.5, title=hit.title, note=words, part=hit.title))
+            views += [] if hit.exact is None else [replace(hit.exact, part=hit.title)]
         return views
 
     def table(self) -> Table:

@@ -9,7 +9,7 @@ from itertools import chain, count
 from pathlib import Path
 
 from cocoax.questions.answers import Answer
-from cocoax.show import View
+from cocoax.show import Table, View
 from cocoax.show.html import page
 from cocoax.store import folder_lock, to_json, write_text
 
@@ -41,11 +41,18 @@ def _write_answers(folder: Path, title: str, answers: Sequence[Answer], ending: 
             answer.attribution.save(file)
         first, *others = answer.views()
         note = " ".join(filter(None, (answer.summary, first.note, *answer.remarks)))
-        views += [replace(first, title=answer.name, note=note), *others]
+        views += [replace(first, title=answer.name, note=note, part=answer.name)]
+        views += [replace(other, part=answer.name) for other in others]
         plain.append({**answer.facts(values=False), "map": files[-1].name, "overlay": files[-2].name})
     content = {"title": title, "answers": plain}
     json_file = write_text(folder / f"answers{ending}.json", to_json(content, indent=1))
-    return [write_text(folder / f"report{ending}.html", page(title, (), views)), json_file, *files]
+    return [write_text(folder / f"report{ending}.html", page(title, (), views, table=_scores(answers))), json_file, *files]
+
+
+def _scores(answers: Sequence[Answer]) -> Table:
+    """Return the score of each answer, and what it is the difference of."""
+    rows = tuple((answer.name, answer.score, answer.corpus_score, answer.foil_score) for answer in answers)
+    return Table(("question", "score", "corpus_score", "foil_score"), rows)
 
 
 def free_ending(folder: Path, name: str) -> str:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import csv
-import io
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
@@ -158,7 +156,7 @@ class Result(ABC):
             **dict.fromkeys((".png", ".pdf", ".svg"), self._write_figure),
             ".html": self._write_page,
             ".json": lambda path, options: write_text(path, self.to_json()),
-            ".csv": lambda path, options: write_text(path, _csv(self.table())),
+            ".csv": lambda path, options: write_text(path, self.table().csv()),
             ".parquet": lambda path, options: _write_parquet(path, self.to_dataframe()),
         }
 
@@ -168,11 +166,15 @@ class Result(ABC):
         figure.write(path, figure.plot(self.views(), options, interactive=False), options)
 
     def _write_page(self, path: Path, options: PlotOptions) -> None:
+        write_text(path, self.page(options=options))
+
+    def page(self, above: Sequence[View] = (), options: PlotOptions | None = None) -> str:
+        """Return the page that ``save("x.html")`` writes, with some views above its own."""
         from cocoax.show import html
 
+        options = PlotOptions() if options is None else options
         title = self.title if options.title is None else options.title
-        files = {f"{self.file}.csv": _csv(self.table())}
-        write_text(path, html.page(title, self._sentences, self.views(), options, files))
+        return html.page(title, self._sentences, [*above, *self.views()], options, self.table(), self.file)
 
 
 class ResultList(Result, Collection[P]):
@@ -206,14 +208,6 @@ def data_frame(table: Table) -> Any:
     """Return a table as a pandas data frame."""
     pandas = import_optional("pandas", "A data frame needs")
     return pandas.DataFrame({name: [row[at] for row in table.rows] for at, name in enumerate(table.columns)})
-
-
-def _csv(table: Table) -> str:
-    file = io.StringIO()
-    writer = csv.writer(file, lineterminator="\n")
-    writer.writerow(table.columns)
-    writer.writerows(table.rows)
-    return file.getvalue()
 
 
 def _write_parquet(path: Path, frame: Any) -> None:

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import base64
 import io
+import re
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from cocoax.show import charts, link_drawing, pictures  # noqa: F401  (each says how to draw its views)
 from cocoax.show.drawing import DEFAULT, draw, draw_figure_title, line_height, paint, size, without_title
 from cocoax.show.options import PlotOptions
+from cocoax.show.raster import jpeg_uri
 from cocoax.show.views import Table, View
 from cocoax.store import atomic_write
 
@@ -84,6 +87,25 @@ def png(figure: Figure, dpi: float) -> bytes:
     file = io.BytesIO()
     figure.savefig(file, format="png", dpi=dpi)
     return file.getvalue()
+
+
+def svg(figure: Figure, options: PlotOptions = DEFAULT, dpi: float = 110) -> str:
+    """Return a figure as small SVG, for pages that hold it: opaque pictures in it are JPEGs."""
+    file = io.StringIO()
+    with rc_settings({**FILE_SETTINGS, **options.look.settings}):
+        figure.savefig(file, format="svg", dpi=dpi, metadata={"Date": None})
+    return re.sub(r"data:image/png;base64,([^\"]+)", _as_jpeg, file.getvalue())
+
+
+def _as_jpeg(address: re.Match[str]) -> str:
+    """Return the address of a PNG as that of a JPEG, if it is smaller and nothing shines through."""
+    from PIL import Image
+
+    image = Image.open(io.BytesIO(base64.b64decode(address[1])))
+    if image.mode == "RGBA" and image.getchannel("A").getextrema() != (255, 255):
+        return address[0]
+    smaller = jpeg_uri(image, 88)
+    return smaller if len(smaller) < len(address[0]) else address[0]
 
 
 def write(path: Path, figure: Figure, options: PlotOptions = DEFAULT) -> None:

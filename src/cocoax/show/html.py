@@ -5,7 +5,7 @@ Everything that is written comes through one Jinja2 template with autoescape, so
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from functools import cache, lru_cache, singledispatch
 from hashlib import sha256
@@ -42,6 +42,8 @@ if TYPE_CHECKING:
 
 DEFAULT = PlotOptions()
 LINKS = 5  # that are listed
+MANY = 16  # names beyond which features are cells of a strip, as the moments of a sound are
+MAX_FIGURE = 500_000  # characters of a figure that a page holds beside what it shows
 _CLOSE = 5  # of 1000: points of outlines are not closer
 _CELLS = 8  # cells along each side of a map without regions, whose values are told when pointed at
 _HERE = Path(__file__).parent
@@ -52,10 +54,18 @@ def page(
     sentences: Sequence[str],
     views: Sequence[View],
     options: PlotOptions = DEFAULT,
-    files: Mapping[str, str] | None = None,
+    table: Table | None = None,
+    name: str = "report",
 ) -> str:
-    """Return a whole page: a title, sentences and views; ``files`` can be downloaded from it, by names: CSV."""
-    kept = {name: data_uri("text/csv;charset=utf-8", text.encode()) for name, text in (files or {}).items()}
+    """Return a whole page: a title, sentences and views.
+
+    A ``table`` can be downloaded from it as CSV, and a figure of the views, unless it is large, as SVG or PNG; the files are
+    called ``name``.
+    """
+    drawn = figure.svg(figure.plot(views, options, interactive=False), options)
+    kept = {f"{name}.svg": data_uri("image/svg+xml", drawn.encode())} if len(drawn) <= MAX_FIGURE else {}
+    if table is not None:
+        kept[f"{name}.csv"] = data_uri("text/csv;charset=utf-8", table.csv().encode())
     return str(_template().page(title, sentences, [context(view, options) for view in views], kept))  # type: ignore[attr-defined]
 
 
@@ -102,7 +112,7 @@ def context(view: View, options: PlotOptions = DEFAULT, *, small: bool = False) 
     title = view.title
     if title is None:
         title = "" if effects is None else effects.title
-    return {"title": title, "note": view.note, "alt": view.alt or title, **_body(view, options, small)}
+    return {"title": title, "note": view.note, "alt": view.alt or title, "part": view.part, **_body(view, options, small)}
 
 
 @singledispatch
@@ -316,6 +326,8 @@ def _side(side: LinkSide, names: Sequence[str]) -> dict[str, Any]:
             feature["path"] = paths.get(at, "")
             feature["middle"] = _middle(side, at)
         return {"source": photo_uri(picture, LONGEST), "features": tabs}
+    if side.text is None and len(names) > MANY:
+        return {"source": "", "features": tabs, "strip": True}
     if side.text is None or side.spans is None:
         apart = {"at": None, "name": " · "}
         return {"source": "", "features": [part for tab in tabs for part in (tab, apart)][:-1]}

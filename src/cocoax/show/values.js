@@ -23,6 +23,25 @@
   const found = event => event.target.closest?.(".valued") && event.target.closest(PARTS);
   for (const kind of ["pointerover", "click", "focusin"])
     document.addEventListener(kind, event => found(event) && say(found(event)));
+  document.addEventListener("click", event => {  // another answer, or the figure as PNG
+    const chosen = event.target.closest?.(".parts button"), wanted = event.target.closest?.("[data-png]");
+    if (chosen) {
+      const root = chosen.closest(".cocoax");
+      for (const each of chosen.parentElement.children) each.setAttribute("aria-pressed", each === chosen);
+      for (const each of root.querySelectorAll("section[data-part]"))
+        each.classList.toggle("other", each.dataset.part !== chosen.dataset.part);
+    }
+    if (!wanted) return;
+    const figure = new Image();
+    figure.onload = () => {
+      const canvas = document.createElement("canvas"), link = document.createElement("a");
+      [canvas.width, canvas.height] = [2.5 * figure.width, 2.5 * figure.height];
+      canvas.getContext("2d").drawImage(figure, 0, 0, canvas.width, canvas.height);
+      [link.href, link.download] = [canvas.toDataURL("image/png"), wanted.dataset.png];
+      link.click();
+    };
+    figure.src = wanted.parentElement.querySelector("a[download$='.svg']").href;
+  });
   document.addEventListener("keydown", event => {
     const step = STEPS[event.key], from = step && found(event);
     if (!from) return;

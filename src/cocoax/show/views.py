@@ -6,6 +6,8 @@ A view knows no encoder, no method and no medium. :mod:`cocoax.show.figure`, :mo
 
 from __future__ import annotations
 
+import csv
+import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -140,12 +142,14 @@ class View:
         title: stands above it; None for the question and the score of what is shown.
         note: stands below it, in sentences.
         alt: what is to be seen, in words, for screen readers and terminals.
+        part: of a result with several answers, the one it belongs to; a page shows one at a time.
 
     """
 
     title: str | None = None
     note: str = ""
     alt: str = ""
+    part: str = ""
 
 
 @dataclass(frozen=True, eq=False)
@@ -427,6 +431,14 @@ class Table(View):
     def records(self) -> list[dict[str, Any]]:
         """Return each row as a dict."""
         return [dict(zip(self.columns, row, strict=True)) for row in self.rows]
+
+    def csv(self) -> str:
+        """Return it as CSV."""
+        file = io.StringIO()
+        writer = csv.writer(file, lineterminator="\n")
+        writer.writerow(self.columns)
+        writer.writerows(self.rows)
+        return file.getvalue()
 
 
 @dataclass(frozen=True, eq=False)
