@@ -28,7 +28,7 @@ if __name__ == "__main__":
     slow.module.__class__ = Slow
     kept = int(sys.argv[1]) if len(sys.argv) > 1 else 32
     tolerance = float(sys.argv[2]) if len(sys.argv) > 2 else None
-    page, address = launch(slow, samples=240, tolerance=tolerance, kept=kept, wait=False)
+    page, address = launch(slow, samples=240, tolerance=tolerance, kept=kept, wait=False, prepare=False)
     print(address, flush=True)
     with closing(page):
         page.blocks.block_thread()

@@ -163,7 +163,9 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         return "http://127.0.0.1:1/"
 
     monkeypatch.setattr(server, "_serve", serve)
-    monkeypatch.setattr(server, "Page", lambda *given: SimpleNamespace(folder=given[2], blocks=gone()))
+    monkeypatch.setattr(
+        server, "Page", lambda *given: SimpleNamespace(folder=given[2], blocks=gone(), prepare=lambda stop: None)
+    )
     return folders
 
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import gradio as gr
@@ -54,11 +55,13 @@ class Page:
         self.sessions = sessions
         self.folder = folder.resolve()
         self.held = ExitStack()  # what lasts as long as the page
-        self.samples = _samples()
+        self.samples = service.samples(SAMPLES)
         self.baselines = presets_of(service.encoder) if service.takes_pictures else {}
-        chooser = parts.chooser(self.samples, SAMPLES if service.takes_words else {}, MAX_MEGABYTES)
+        chooser = ""
+        if service.takes_pictures:
+            chooser = parts.chooser(self.samples, SAMPLES if service.takes_words else {}, MAX_MEGABYTES)
         with gr.Blocks(title="Cocoax", analytics_enabled=False, delete_cache=UPLOADS_DELETED) as self.blocks:
-            gr.HTML(parts.header(service.encoder.name), apply_default_css=False)
+            gr.HTML(parts.header(service.encoder.name, service.encoder.inputs.noun), apply_default_css=False)
             with gr.Tabs(elem_id="cx-views") as self.tabs:
                 if service.takes_pictures:
                     with gr.Tab("Photo", id="Photo", render_children=True):
@@ -72,6 +75,20 @@ class Page:
                 self._wire()
             self._wire_tasks()
         self.blocks.queue(max_size=256, api_open=False, default_concurrency_limit=4)
+
+    def prepare(self, stop: Event) -> None:
+        """Answer the examples of all views before visitors come; what fails is told to those who try it."""
+        for panel in self.tasks:
+            for example in panel.view.examples:
+                photos = {side: self.samples[name] for side, name in example.samples.items() if name in self.samples}
+                texts = {name: example.texts.get(name, "") for name in panel.words}
+                if stop.is_set():
+                    return
+                with suppress(Exception):
+                    panel.view.shown(texts, photos)
+        for name, photo in self.samples.items() if self.service.takes_pictures else ():
+            with suppress(Exception):
+                self.service.prepare(photo, SAMPLES[name] if self.service.takes_words else None, stop)
 
     def close(self) -> None:
         """End the page: its server, its folder and its environment variables."""
@@ -95,6 +112,8 @@ class Page:
             number, words = gr.State(index), list(panel.words.values())
             for trigger in (*(box.submit for box in words), panel.ask.click):
                 self._on(trigger, self.on_ask, [number, *words], mode="always_last", run=True)
+                if index == 0:
+                    trigger(None, words, None, js=_PHOTO_ADDRESS)
             for side, pictures in panel.pictures.items():
                 inputs = [number, gr.State(side), *words]
                 self._on(pictures.dropped, self.on_dropped, inputs, run=True)
@@ -121,6 +140,13 @@ class Page:
                 quiet: Any = {"outputs": panel.outputs, "show_progress": "hidden", "api_visibility": "private"}
                 for trigger in (pictures.dropped, pictures.removed, pictures.refused):
                     trigger(self.on_side, inputs, **quiet)
+            for name, chooser in panel.files.items():
+                inputs = [number, gr.State(name), *words]
+                for trigger in (chooser.dropped, chooser.refused):
+                    trigger(self.on_file, inputs, outputs=panel.outputs, show_progress="hidden", api_visibility="private")
+            if panel.chart is not None:
+                asked = panel.chart.asked(self.on_task, [number, *words], **how)
+                asked.then(None, words, None, js=_address_of(panel))
         outputs = [self.tabs, *(component for panel in self.tasks for component in panel.outputs)]
         self.blocks.load(self.on_address, [self._address], outputs, js=_READ_ADDRESS, api_visibility="private")
 
@@ -147,7 +173,8 @@ class Page:
             name = str(said.get("name"))
             if name not in self.samples:
                 raise ValueError(f"No sample photo is called {name[:40]!r}; there are {', '.join(self.samples)}.")
-            return self.samples[name], SAMPLES[name] if self.service.takes_words else None
+            like, unlike = (str(said.get(side, own)) for side, own in zip(SIDES, SAMPLES[name], strict=True))
+            return self.samples[name], (like, unlike) if self.service.takes_words else None
 
         return self._chosen(event, request, sample)
 
@@ -299,8 +326,10 @@ class Page:
     def on_example(self, at: int, number: int, request: gr.Request) -> Updates:
         """Fill in an example of a view, and answer it."""
         panel, session = self.tasks[at], self.session(request)
+        if number >= len(panel.view.examples):
+            return {panel.notice: parts.notice("There is no such example; choose another.")}
         example = panel.view.examples[number]
-        photos = {side: self.samples[name] for side, name in example.photos.items()}
+        photos = {side: self.samples[name] for side, name in example.samples.items()}
         for side in panel.view.sides:
             session.sides.pop(_key(panel, side), None)
         session.sides |= {_key(panel, side): photo for side, photo in photos.items()}
@@ -325,12 +354,24 @@ class Page:
             return {panel.notice: parts.notice(self.sentence(error))}
         return {panel.notice: "", **self._shown_sides(session, panel)}
 
+    def on_file(self, request: gr.Request, event: gr.EventData, at: int, name: str, *words: Any) -> Updates:
+        """Read a file of documents into a field, or say why it could not be uploaded or read."""
+        panel, said = self.tasks[at], _said(event)
+        if "reason" in said:
+            return {panel.notice: parts.notice(_refusal(event))}
+        texts = dict(zip(panel.words, map(str, words), strict=True))
+        try:
+            text = panel.view.read(self._uploaded((said.get("files") or [{}])[0].get("path")), texts)
+        except (*TOLD, AttributeError, KeyError) as error:
+            return {panel.notice: parts.notice(self.sentence(error))}
+        return {panel.words[name]: text, panel.notice: ""}
+
     def on_address(self, said: Any, request: gr.Request) -> Updates:
         """Show what the address of the page asks for."""
         said = said if isinstance(said, dict) else {}
         panel = next((each for each in self.tasks if each.view.name == said.get("view")), None)
-        if panel is None:
-            return {self.tabs: gr.skip()}
+        if panel is None or not any(said.get(name) for name in panel.words):
+            return {self.tabs: gr.skip() if panel is None else gr.Tabs(selected=panel.view.name)}
         texts = {name: str(said.get(name, "")) for name in panel.words}
         filled = {box: texts[name] for name, box in panel.words.items()}
         return {self.tabs: gr.Tabs(selected=panel.view.name), **filled, **self._answered(panel, texts, {})}
@@ -340,9 +381,7 @@ class Page:
 
     def _shown_sides(self, session: Session, panel: TaskPanel) -> Updates:
         pictures = self._sides(session, panel)
-        return {
-            box: parts.pictures([pictures[side]] if side in pictures else [], side) for side, box in panel.pictures.items()
-        }
+        return {box: panel.shown(side, [pictures[side]] if side in pictures else []) for side, box in panel.pictures.items()}
 
     def _answered(self, panel: TaskPanel, texts: dict[str, str], pictures: dict[str, Image.Image]) -> Updates:
         try:
@@ -394,15 +433,19 @@ class Page:
         status = {} if session.running else {self.layout.status: parts.status(session)}
         return {self.layout.curves: "", **status}
 
-    def _read(self, path: Any, area: int) -> Image.Image:
-        """Return the picture of an upload; raise if the path, which the browser sent, is not that of one."""
+    def _read(self, path: Any, area: int) -> Any:
+        """Return the picture or the sound of an upload."""
+        return self.service.read(self._uploaded(path), area)
+
+    def _uploaded(self, path: Any) -> Path:
+        """Return the file of an upload; raise if the path, which the browser sent, is not that of one."""
         try:
             file = Path(str(path)).resolve(strict=True)
         except (OSError, ValueError):  # too long, or with a NUL in it
             file = self.folder
         if not file.is_relative_to(self.folder) or not file.is_file():
-            raise ValueError("The picture was not uploaded to this page; drop it again.")
-        return self.service.read(file, area)
+            raise ValueError("The file was not uploaded to this page; drop it again.")
+        return file
 
     def sentence(self, error: BaseException) -> str:
         """Return the message of an error, without the folders where files are."""
@@ -415,13 +458,18 @@ class Page:
 _READ_ADDRESS = "() => [Object.fromEntries(new URLSearchParams(window.location.search))]"
 
 
+_PHOTO_ADDRESS = (
+    "(like, unlike) => { window.cocoaxAddress({ view: 'Photo', "
+    "photo: document.querySelector('.cx-thumbs .chosen')?.dataset.sample, like, unlike }); }"
+)
+
+
 def _address_of(panel: TaskPanel) -> str:
-    """Return a script that writes what a view was asked into the address bar, unless it is long."""
+    """Return a script that writes what a view was asked into the address bar."""
     names = json.dumps([*panel.words])
     return (
-        f"(...texts) => {{ const said = new URLSearchParams({{ view: {json.dumps(panel.view.name)} }}); "
-        f"{names}.forEach((name, at) => {{ if (texts[at]) said.set(name, texts[at]); }}); "
-        "if (said.toString().length < 1800) window.history.replaceState(null, '', '?' + said); }"
+        f"(...texts) => {{ window.cocoaxAddress({{ view: {json.dumps(panel.view.name)}, "
+        f"...Object.fromEntries({names}.map((name, at) => [name, texts[at]])) }}); }}"
     )
 
 
@@ -440,13 +488,3 @@ def _refusal(event: gr.EventData) -> str:
     if "size" in reason:
         return f"{name} is too large: at most {MAX_MEGABYTES} MB can be uploaded. Make it smaller first."
     return f"{name} could not be uploaded; try again."
-
-
-def _samples() -> dict[str, Image.Image]:
-    """Return the sample photos, if the package they come with is there."""
-    from cocoax.data import collage, photo
-
-    try:
-        return {name: collage() if name == "collage" else photo(name) for name in SAMPLES}
-    except ImportError:
-        return {}

@@ -114,7 +114,7 @@ class Layout:
 
 
 class TaskPanel:
-    """The components of a view beside that of the photo: what it asks for, its button, and the frame of its answer."""
+    """The components of a view beside that of the photo: inputs, button, chart and the frame of its answer."""
 
     def __init__(self, view: TaskView) -> None:
         self.view = view
@@ -125,6 +125,7 @@ class TaskPanel:
             _html(f"<p class='cx-hint'>{parts.escape(view.task)}</p>")
             with gr.Row(elem_classes="cx-sides"):
                 names = dict.fromkeys((*(each.name for each in view.fields), *view.sides))
+                self.files: dict[str, gr.HTML] = {}
                 for name in names:
                     with gr.Column(elem_classes="cx-side", min_width=150):
                         self._lay_out(name, slug)
@@ -135,6 +136,10 @@ class TaskPanel:
                     for at, each in enumerate(view.examples)
                 ]
             self.notice = _html(elem_id=f"cx-notice-{slug}")
+        self.chart = None
+        if view.chart:
+            with gr.Column(elem_classes="cx-card cx-task"):
+                self.chart = _html(view.chart, js_on_load=parts.asset("scatter.js"), elem_id=f"cx-{slug}-chart")
         self.frame = _html(elem_id=f"cx-{slug}-answer", elem_classes="cx-answer-frame")
 
     def _lay_out(self, name: str, slug: str) -> None:
@@ -149,14 +154,21 @@ class TaskPanel:
                 max_length=field.longest + 1,
                 elem_id=f"cx-{slug}-{name}",
             )
+        if field is not None and field.endings:
+            self.files[name] = self._uploads(name, slug, parts.document_chooser(field.label, field.endings))
         if name in self.view.sides:
-            label = field.label if field is not None else name
-            self.pictures[name] = _html(
-                parts.pictures([], label),
-                js_on_load=parts.asset("pictures.js"),
-                elem_classes="cx-refs",
-                elem_id=f"cx-{slug}-{name}-picture",
-            )
+            self.pictures[name] = self._uploads(name, slug, self.shown(name, []))
+
+    def _uploads(self, name: str, slug: str, shown: str) -> gr.HTML:
+        return _html(
+            shown, js_on_load=parts.asset("pictures.js"), elem_classes="cx-refs", elem_id=f"cx-{slug}-{name}-picture"
+        )
+
+    def shown(self, side: str, uploads: Sequence[Any]) -> str:
+        """Return the uploads of a side, with a place for the next."""
+        if self.view.service.takes_sounds:
+            return parts.sounds(uploads, self.view.sides[side])
+        return parts.pictures(uploads, self.view.sides[side], several=False)
 
     @property
     def outputs(self) -> list[Any]:

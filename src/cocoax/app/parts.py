@@ -8,16 +8,18 @@ from collections.abc import Mapping, Sequence
 from importlib.resources import files
 from pathlib import Path
 
+import numpy as np
 from PIL import Image, ImageOps
 
 from cocoax import Answer, Curve
 from cocoax.app.drawing import PALETTES, Look, curve_views
+from cocoax.app.service import Clip
 from cocoax.app.sessions import Progress, Session
 from cocoax.show import View
 from cocoax.show.html import DEFAULT, drawn
 from cocoax.show.options import PlotOptions
-from cocoax.show.palette import colour_table
-from cocoax.show.raster import jpeg_uri
+from cocoax.show.palette import DISTINCT, colour_table
+from cocoax.show.raster import jpeg_uri, wav_uri
 
 
 def asset(name: str) -> str:
@@ -25,11 +27,12 @@ def asset(name: str) -> str:
     return files("cocoax.app").joinpath(name).read_text(encoding="utf-8")
 
 
-def header(encoder: str) -> str:
+def header(encoder: str, noun: str) -> str:
     """Return the title and the question that the page answers."""
+    what = "photo makes it look" if noun == "image" else f"{escape(noun)} makes it"
     return (
         '<header class="cx-header"><h1>Cocoax</h1>'
-        "<p>What in this photo makes it look like <b>this</b>, rather than like <b>that</b>?</p>"
+        f"<p>What in this {what} like <b>this</b>, rather than like <b>that</b>?</p>"
         f'<span class="cx-tag" title="the encoder that is asked">{escape(encoder)}</span></header>'
     )
 
@@ -90,8 +93,10 @@ def progress_bar(progress: Progress, error: float | None, nothing: bool = False)
     )
 
 
-def pictures(images: Sequence[Image.Image], side: str) -> str:
-    """Return the pictures of one side, each with a button to take it away, and where to drop more."""
+def pictures(images: Sequence[Image.Image], side: str, several: bool = True) -> str:
+    """Return the pictures of one side, each with a button to take it away, and where to drop more, or another."""
+    what = "pictures" if several else "a photo"
+    takes = "multiple" if several else ""
     names = [escape(Path(getattr(image, "filename", "")).stem) for image in images]
     shown = "".join(
         f'<span class="cx-ref"><img alt="{name}" title="{name}" src="{_thumbnail(image, 72, 72)}">'
@@ -99,8 +104,66 @@ def pictures(images: Sequence[Image.Image], side: str) -> str:
         for index, (name, image) in enumerate(zip(names, images, strict=True))
     )
     return (
-        f'{shown}<label class="cx-add"><input type="file" accept="image/*" multiple aria-label="{side}: choose pictures">'
-        f"+ {'more' if images else '<span class=cx-mouse>or drop </span>pictures'}</label>"
+        f'{shown}<label class="cx-add"><input type="file" accept="image/*" {takes} aria-label="{side}: choose {what}">'
+        f"{('+ more' if several else 'another') if images else '+ <span class=cx-mouse>or drop </span>' + what}</label>"
+    )
+
+
+def sounds(clips: Sequence[Clip], side: str) -> str:
+    """Return the sounds of one side, each with a player and a button to take it away, and where to drop one."""
+    shown = "".join(
+        f'<span class="cx-clip"><audio controls preload="metadata" aria-label="{escape(clip.filename)}" '
+        f'src="{wav_uri(clip[0] if clip[0].ndim == 1 else clip[0].mean(1), int(clip[1]))}"></audio>'
+        f'<button type="button" data-remove="{index}" aria-label="remove {escape(clip.filename)}">×</button></span>'
+        for index, clip in enumerate(clips)
+    )
+    return (
+        f'<span class="cx-label">{escape(side)}</span>'
+        f'{shown}<label class="cx-add"><input type="file" accept="audio/*" aria-label="{escape(side)}: choose a sound">'
+        f"{'another' if clips else '+ <span class=cx-mouse>or drop </span>a sound'}</label>"
+    )
+
+
+def document_chooser(label: str, endings: Sequence[str]) -> str:
+    """Return where a file of documents is chosen or dropped."""
+    return (
+        f'<label class="cx-add"><input type="file" accept="{",".join(endings)}" aria-label="{escape(label)}: choose a file">'
+        "+ <span class=cx-mouse>or drop </span>a text file or a table</label>"
+    )
+
+
+def scatter(places: np.ndarray, names: Sequence[str], groups: Sequence[str], total: int) -> str:
+    """Return points ``[n, 2]`` that can be chosen; scatter.js fills in the fields of the view."""
+    low, high = places.min(0), places.max(0)
+    spots = 20 + 960 * (places - low) / np.where(high > low, high - low, 1)
+    kinds = list(dict.fromkeys(groups))
+    points = "".join(
+        f'<circle cx="{x:.0f}" cy="{0.5 * (1000 - y):.0f}" r="6" fill="{DISTINCT[kinds.index(group) % len(DISTINCT)]}" '
+        f'data-name="{escape(name)}" tabindex="{-1 if number else 0}" role="button" '
+        f'aria-label="{escape(name)}{escape(f", {group}") if group else ""}"></circle>'
+        for number, ((x, y), name, group) in enumerate(zip(spots.tolist(), names, groups, strict=True))
+    )
+    key = "".join(
+        f'<li><b style="background:{DISTINCT[number % len(DISTINCT)]}"></b>{escape(kind)}</li>'
+        for number, kind in enumerate(kinds)
+        if kind
+    )
+    uses = (
+        ("input", "explains that input"),
+        ("like", "adds it to “like these”"),
+        ("unlike", "adds it to “rather than these”"),
+    )
+    choices = "".join(
+        f'<label><input type="radio" name="cx-point" value="{use}"{" checked" if not at else ""}> {words}</label>'
+        for at, (use, words) in enumerate(uses)
+    )
+    some = f"{len(names):,} of {total:,} inputs" if len(names) < total else f"{total:,} inputs"
+    return (
+        f'<fieldset class="cx-uses"><legend>A click on a point</legend>{choices}'
+        '<button type="button" class="cx-clear">Clear groups</button></fieldset>'
+        f'<svg class="cx-scatter" viewBox="0 0 1000 520" role="group" aria-label="inputs by similarity">{points}</svg>'
+        f'<p class="cx-says" role="status" aria-live="polite">{some}, along the two directions in which they differ '
+        f"most.</p>{f'<ul class=cx-key>{key}</ul>' if key else ''}"
     )
 
 
@@ -139,7 +202,7 @@ def _hint(session: Session, panel: int) -> str:
 
 def curves(measured: Sequence[tuple[str, list[dict[str, Curve]]]]) -> str:
     """Return insertion and deletion curves, drawn, with their areas in words."""
-    charts = "".join(f"<div><h4>{escape(view.title or '')}</h4>{html_of(view)}</div>" for view in curve_views(measured))
+    charts = "".join(f"<div><h3>{escape(view.title or '')}</h3>{html_of(view)}</div>" for view in curve_views(measured))
     return f'<div class="cx-curves cocoax">{charts}</div>'
 
 

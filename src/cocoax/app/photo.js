@@ -35,10 +35,23 @@ element.addEventListener("click", (event) => {
   const chosen = event.target.closest("[data-sample]");
   if (!chosen) return;
   mark(chosen);
-  write("like", chosen.dataset.like);
-  write("unlike", chosen.dataset.unlike);
-  trigger("sample", { name: chosen.dataset.sample, choice: ++choices });
+  const { sample, like, unlike } = chosen.dataset;
+  write("like", like);
+  write("unlike", unlike);
+  window.cocoaxAddress({ view: "Photo", photo: sample, like, unlike });
+  trigger("sample", { name: sample, like, unlike, choice: ++choices });
 });
+// The address of a link names a sample and a question, which takes the place of the sample's own until the next one.
+const link = new URLSearchParams(window.location.search);
+const named = link.get("view") === "Photo" && element.querySelector(`[data-sample="${CSS.escape(link.get("photo") ?? "")}"]`);
+if (named) {
+  const own = { ...named.dataset };
+  for (const side of ["like", "unlike"]) if (own[side] !== undefined) named.dataset[side] = link.get(side) ?? "";
+  setTimeout(() => {
+    named.click();
+    Object.assign(named.dataset, own);
+  }, 500); // Gradio listens a moment after the page is shown
+}
 for (const kind of ["dragover", "dragleave", "drop"])
   element.addEventListener(kind, (event) => {
     event.preventDefault();

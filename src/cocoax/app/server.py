@@ -10,7 +10,7 @@ import tempfile
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
-from threading import current_thread, main_thread
+from threading import Event, Thread, current_thread, main_thread
 from types import FrameType
 
 import gradio as gr
@@ -37,6 +37,7 @@ def launch(
     kept: int = 32,
     browser: bool = False,
     wait: bool = True,
+    prepare: bool = True,
 ) -> tuple[Page, str]:
     """Serve the page; returns it and its address, at once if not to ``wait``: ``page.close()`` then ends it.
 
@@ -53,6 +54,7 @@ def launch(
         kept: visitors whose photos and runs are kept at the same time.
         browser: open the page in a browser.
         wait: until interrupted.
+        prepare: answer the examples of all views in the background, before visitors come.
 
     """
     loaded = cocoax.load(encoder) if isinstance(encoder, str) else encoder
@@ -70,11 +72,26 @@ def launch(
         page = Page(service, Sessions(kept), Path(folder), opened)
         held.callback(page.blocks.close, verbose=False)
         address = _serve(page, host, port, browser)
+        if prepare:
+            held.enter_context(_preparing(page))
         if wait:
             page.blocks.block_thread()
         else:
             page.held = held.pop_all()
     return page, address
+
+
+@contextmanager
+def _preparing(page: Page) -> Iterator[None]:
+    """Let a thread answer the page's examples for a while."""
+    stop = Event()
+    thread = Thread(target=page.prepare, args=(stop,), daemon=True)
+    thread.start()
+    try:
+        yield
+    finally:
+        stop.set()
+        thread.join(5)  # not for long: one example may take its time
 
 
 def _limit_arenas() -> None:
@@ -144,7 +161,7 @@ def _serve(page: Page, host: str, port: int | None, browser: bool) -> str:
         max_threads=MAX_RUNS + 40,  # each takes one while it waits for its turn
         theme=theme(),
         # css= would lose what depends on the width of a container.
-        head=f"<style>{html.asset('style')}{parts.asset('style.css')}</style><script>{html.asset('values')}</script>",
+        head=f"<style>{html.asset('style')}{parts.asset('style.css')}</style><script>{html.asset('values')}{parts.asset('address.js')}</script>",
         app_kwargs={"middleware": [guard], "docs_url": None, "redoc_url": None, "openapi_url": None},
     )
     return str(address)

@@ -7,20 +7,23 @@ take turns; answers are computed from the run alone, without the image network.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from threading import Lock
+from threading import Event, Lock
 from typing import Any
 
+import numpy as np
 import torch
 from PIL import Image
 
-from cocoax import Attribution, Curve, Encoder, Explicand, Question, Rise, Run, Side, ask, curves
+from cocoax import Answer, Attribution, Curve, Encoder, Explicand, Question, Rise, Run, Side, ask, curves
 from cocoax.app.sessions import PANELS, Pictures, Progress, Session, no_pictures
 from cocoax.encoders.families.processors import noise
 from cocoax.inputs.image import open_image
+from cocoax.inputs.sound import Sounds, read_file
+from cocoax.inputs.table import Rows
 from cocoax.masking import Removal
 from cocoax.questions.question import SEPARATOR
 
@@ -33,11 +36,36 @@ CURVE_STEPS = 20
 ANSWER_EVERY = 1.1  # answers are computed again when there are so many times the samples
 
 
+class Clip(tuple[np.ndarray, float]):
+    """Samples and their rate, as encoders take them, with the name of their file."""
+
+    filename: str = ""
+
+
+def hums(rate: int) -> dict[str, Clip]:
+    """Return sounds to try: a low hum, a high one, and both in turn."""
+    times = np.arange(int(1.5 * rate)) / rate
+    swell = 1 + 0.5 * np.sin(2 * np.pi * 3 * times)
+    low, high = (
+        0.1 * swell * sum(np.sin(2 * np.pi * k * pitch * times) / k for k in range(1, 12)) for pitch in (110.0, 220.0)
+    )
+    made = {
+        "low hum": low,
+        "high hum": high,
+        "low, then high": np.concatenate([low, high]),
+        "high, then low": np.concatenate([high, low]),
+    }
+    clips = {name: Clip((samples.astype(np.float32), float(rate))) for name, samples in made.items()}
+    for name, clip in clips.items():
+        clip.filename = name
+    return clips
+
+
 class EncoderService:
     """An encoder that works for many sessions.
 
     Args:
-        encoder: of images; with a text tower, questions may be in words.
+        encoder: of any kind of input; with a text tower, questions may be in words.
         method: how photos are explained. A run has ``samples`` masked copies; with a tolerance it ends when the answers to
             the questions asked have that relative error, or at ``max_samples``.
 
@@ -49,6 +77,7 @@ class EncoderService:
         self._images = Lock()
         self._texts = Lock()
         self._files = Lock()  # one picture is decoded at a time, which bounds the memory for that
+        self._prepared: dict[int, tuple[Image.Image, Run]] = {}  # photos that were looked at before visitors came
 
     @property
     def takes_words(self) -> bool:
@@ -58,7 +87,48 @@ class EncoderService:
     @property
     def takes_pictures(self) -> bool:
         """Whether inputs may be pictures."""
-        return self.encoder.inputs.feature_kind == "image"
+        return self.encoder.inputs.noun == "image"
+
+    @property
+    def takes_sounds(self) -> bool:
+        """Whether inputs may be sounds."""
+        return isinstance(self.encoder.inputs, Sounds)
+
+    @property
+    def takes_uploads(self) -> bool:
+        """Whether inputs may be files."""
+        return self.takes_pictures or self.takes_sounds
+
+    @property
+    def how_to_give(self) -> str:
+        """How an input is given, for sentences."""
+        ways = (
+            ("write something there", self.takes_words),
+            ("choose a photo", self.takes_pictures),
+            ("choose a sound", self.takes_sounds),
+        )
+        return " or ".join(way for way, possible in ways if possible)
+
+    def samples(self, photos: Iterable[str]) -> dict[str, Any]:
+        """Return inputs to try, by name: photos of these names, or hums, if what they come with is there."""
+        from cocoax.data import collage, photo
+
+        if isinstance(self.encoder.inputs, Sounds):
+            return hums(self.encoder.inputs.rate)
+        if not self.takes_pictures:
+            return {}
+        with suppress(ImportError):
+            return {name: collage() if name == "collage" else photo(name) for name in photos}
+        return {}
+
+    def sample_rows(self) -> list[list[float]]:
+        """Return rows to try: of the background, spread over it, unless rows are preprocessed, which hides what was given."""
+        rows = self.encoder.inputs
+        if not isinstance(rows, Rows) or rows.background is None or rows.preprocess is not None:
+            return []
+        places = torch.linspace(0, len(rows.background) - 1, min(3, len(rows.background))).long()
+        found: list[list[float]] = rows.background[places].tolist()
+        return found
 
     @contextmanager
     def networks(self) -> Iterator[None]:
@@ -76,12 +146,21 @@ class EncoderService:
         with suppress(Exception), self._images:  # visitors are told what does not work
             Rise(samples=10, baseline=self.method.baseline).run(self.encoder, noise(224, 224), progress=False)
 
-    def read(self, path: Path, area: int) -> Image.Image:
-        """Return an uploaded picture, reduced; of its path only the name is kept."""
+    def read(self, path: Path, area: int) -> Any:
+        """Return an uploaded picture, reduced, or a sound; of its path only the name is kept."""
         with self._files:
-            image: Any = open_image(path, area)
-        image.filename = path.name
-        return image  # type: ignore[no-any-return]
+            sounds = self.encoder.inputs
+            upload: Any = Clip(read_file(path, sounds.longest)) if isinstance(sounds, Sounds) else open_image(path, area)
+        upload.filename = path.name
+        return upload
+
+    def explicand(self, upload: Any) -> Explicand:
+        """Return an upload ready to be explained."""
+        return self.encoder.explicand(upload)
+
+    def answer_once(self, given: Any, question: Question) -> Answer:
+        """Answer a question about an input whose run is kept on disk."""
+        return ask(self.encoder, given, question, self.method, progress=False)[0]
 
     # --- the photo and its run ----------------------------------------------------------------------------------------
 
@@ -100,6 +179,23 @@ class EncoderService:
             if question is not None:
                 session.questions[0], session.pictures[0] = question, no_pictures()
             self._restart(session)
+            prepared = self._prepared.get(id(photo)) if session.baseline is None else None
+            session.run = None if prepared is None else prepared[1]
+        if prepared is not None:
+            self.answer(session)
+            with session.lock:
+                if session.run is prepared[1] and not self._is_short(session):
+                    session.progress = self._progress(session, running=False)
+
+    def prepare(self, photo: Image.Image, words: tuple[str, str] | None, stop: Event) -> None:
+        """Look at a photo before visitors do; they see all of its run at once."""
+        session = Session()
+        self.choose(session, photo, words)
+        for _ in self.sample(session):
+            if stop.is_set():
+                return
+        if session.run is not None:
+            self._prepared[id(photo)] = photo, session.run
 
     def set_baseline(self, session: Session, baseline: Removal) -> None:
         """Replace removed parts by another baseline; the run starts again."""
