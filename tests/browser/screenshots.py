@@ -1,4 +1,6 @@
-"""Takes the pictures of docs/how-to/app.md with the starter encoder, and measures how long a new question takes.
+"""Takes the pictures of the page for README and docs/how-to/app.md, a short animation among them, with the starter encoder.
+
+It then measures how long a new question takes.
 
 python -m tests.browser.screenshots [FOLDER]
 """
@@ -77,22 +79,57 @@ def _measured(inner: Any, took: list[float]) -> Any:
     return measured
 
 
+def film(window: Window, path: Path) -> None:
+    """Choose a photo, watch its map, and ask two more questions, as an animation of at most 2 MB."""
+    frames: list[Image.Image] = []
+    seconds: list[int] = []
+
+    def take(milliseconds: int) -> None:
+        frames.append(Image.open(io.BytesIO(window.screenshot())).convert("RGB"))
+        seconds.append(milliseconds)
+
+    take(900)
+    window.click("[data-sample=collage]")
+    window.mouse.move(2, 2)
+    window.wait_for_selector("#cx-figure-0 .heat img", timeout=240_000)
+    while not window.query_selector(".cx-progress.finished") and len(frames) < 30:
+        take(220)
+        window.wait_for_timeout(300)
+    take(1500)
+    for like, unlike in (("a cup of coffee", "a cat / a rocket / a motorbike"), ("a motorbike", "a cup of coffee / a cat")):
+        for side, words in ((LIKE, like), (UNLIKE, unlike)):
+            window.fill(side.format(0), words)
+            take(500)
+        ask(window, like, unlike)
+        window.wait_for_timeout(200)
+        take(1800)
+    for quality in (70, 50, 35):
+        frames[0].save(path, save_all=True, append_images=frames[1:], duration=seconds, loop=0, quality=quality, method=4)
+        if path.stat().st_size < 2_000_000:
+            break
+    print(f"{path}: {len(frames)} frames, {path.stat().st_size / 1000:.0f} kB")
+
+
 def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    page, address = launch(wait=False)
+    page, address = launch(wait=False, prepare=False)
     module: Any = page.service.encoder.module
     calls: list[int] = []
     module.register_forward_hook(lambda _module, inputs, _output: calls.append(len(inputs[0])))
     with sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=chromium(), args=["--no-sandbox", "--disable-background-networking"])
-        window = browser.new_page(viewport={"width": 1280, "height": 860})
-        window.goto(address)
-        window.wait_for_selector("[data-sample]")
-        window.wait_for_timeout(800)
-        shoot(window, folder / "app-upload.jpg")
+
+        def visit(width: int, height: int) -> Window:
+            window = browser.new_page(viewport={"width": width, "height": height})
+            window.set_default_timeout(240_000)
+            window.goto(address)
+            window.wait_for_selector("[data-sample]")
+            window.wait_for_timeout(800)
+            return window
+
+        film(visit(1000, 760), folder / "app.webp")
+        window = visit(1280, 860)
         window.click("[data-sample=collage]")
-        window.wait_for_function("Number(document.querySelector('.cx-status b')?.innerText) >= 190", timeout=240_000)
-        shoot(window, folder / "app-running.jpg")
         window.wait_for_selector(".cx-progress.finished", timeout=600_000)
         window.wait_for_timeout(500)
         box = window.locator("#cx-figure-0 .heat img").bounding_box()
@@ -100,38 +137,24 @@ def main(folder: Path) -> None:
         window.mouse.click(box["x"] + 0.27 * box["width"], box["y"] + 0.3 * box["height"])
         window.wait_for_selector(".heat path.on")
         shoot(window, folder / "app-question.jpg")
-        before, took = len(calls), timed(page)
-        waited = [ask(window, *question) for question in QUESTIONS]
-        print(f"new questions: {len(took)}, encoder calls for them: {len(calls) - before}")
-        for what, times in (("at the server", took), ("in the browser", waited)):
-            print(f"{what}: median {1000 * statistics.median(times):.0f} ms, each {[round(1000 * one) for one in times]}")
-        ask(window, "a cat", "a cup of coffee / a rocket / a motorbike")
         window.check("#cx-compare input")
         window.wait_for_selector("#cx-like-1 input")
         ask(window, "a cup of coffee", "a cat / a rocket / a motorbike", 1)
         window.wait_for_timeout(400)
         shoot(window, folder / "app-two-questions.jpg", full=True)
-        window.click("#cx-measure")
-        window.wait_for_selector("#cx-curves img", timeout=120_000)
-        window.wait_for_timeout(300)
-        shoot_part(window, "#cx-proof", folder / "app-curves.jpg")
-        phone = browser.new_page(
-            viewport={"width": 390, "height": 844}, device_scale_factor=1.5, has_touch=True, is_mobile=True
-        )
-        phone.goto(address)
-        phone.wait_for_selector("[data-sample]")
-        phone.wait_for_timeout(800)
-        phone.click("[data-sample=coffee]")
-        phone.wait_for_function("Number(document.querySelector('.cx-status b')?.innerText) >= 300", timeout=240_000)
-        shoot(phone, folder / "app-phone.jpg", full=True)
+        window.get_by_role("tab", name="Match").click()
+        window.get_by_role("button", name="Try: two photos").click()
+        window.wait_for_selector("#cx-match-answer iframe")
+        window.wait_for_timeout(2500)
+        shoot(window, folder / "app-match.jpg", full=True)
+        window.get_by_role("tab", name="Photo").click()
+        before, took = len(calls), timed(page)
+        waited = [ask(window, *question) for question in QUESTIONS]
+        print(f"new questions: {len(took)}, encoder calls for them: {len(calls) - before}")
+        for what, times in (("at the server", took), ("in the browser", waited)):
+            print(f"{what}: median {1000 * statistics.median(times):.0f} ms, each {[round(1000 * one) for one in times]}")
         browser.close()
     page.close()
-
-
-def shoot_part(window: Window, selector: str, path: Path) -> None:
-    image = Image.open(io.BytesIO(window.locator(selector).screenshot())).convert("RGB")
-    image.save(path, quality=85, optimize=True)
-    print(f"{path}: {image.size}, {path.stat().st_size / 1000:.0f} kB")
 
 
 if __name__ == "__main__":

@@ -265,7 +265,8 @@ def _(view: Gallery, options: PlotOptions, small: bool) -> dict[str, Any]:
     shared = heat[-1] if view.scale != "each" and len({tile["limit"] for tile in heat}) == 1 and len(heat) > 1 else None
     for tile in heat:
         tile["bar"] = tile["bar"] and shared is None
-    lead = None if view.lead is None else context(view.lead, options)
+    # The map of a sound has its player.
+    lead = None if view.lead is None or isinstance(view.lead, SoundMap) else context(view.lead, options)
     texts = any(isinstance(tile, ColouredText | Bars) for tile in view.tiles)
     sized = "texts" if texts else "large" if large else ""
     return {"kind": "gallery", "tiles": tiles, "lead": lead, "size": sized, "scale": shared}
