@@ -33,7 +33,7 @@ from cocoax.show import Table
 from cocoax.show.palette import DISTINCT
 from cocoax.similarity import get_similarity
 from cocoax.survey import Index
-from cocoax.survey.answers import asked
+from cocoax.survey.answers import parse_question
 from cocoax.targets import similarity_to
 
 MAX_DOCUMENTS = 2000  # of a search, which are encoded while its visitor waits
@@ -412,7 +412,7 @@ class DatasetView(TaskView):
         chosen = self._named(texts.get("input", ""))
         if not chosen:
             return self.index.ask(question, top=24), ()
-        name, target, _ = asked(self.index, question)
+        name, target, _ = parse_question(self.index, question)
         rows = tuple((self.index.ids[row], name) for row in chosen)
         return self.index.attributions(chosen[:1], target)[0], (Table(("input", "question"), rows[:1]),)
 

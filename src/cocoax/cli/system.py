@@ -147,7 +147,7 @@ def serve_page(
     kept: Annotated[int, how_option("Visitors whose runs are kept.", min=1)] = 32,
     browser: Annotated[bool, typer.Option("--browser/--no-browser", help="Open it in a browser.")] = True,
 ) -> None:
-    """Serve the web page, to this machine only: photos or sounds, matches, searches, and a data set if there is an index of one.
+    """Serve the web page, to this machine only: photos or sounds, matches, searches, and the data set of an index.
 
     Examples:
         cocoax app
