@@ -11,7 +11,7 @@ from scipy.stats import spearmanr
 from torch import Tensor, nn
 
 import cocoax
-from cocoax.evaluation.agreement import gradient_remark, rank_agreement
+from cocoax.evaluation.comparison import gradient_remark, rank_agreement
 from cocoax.results import Attribution
 
 COLUMNS = [f"c{number}" for number in range(12)]

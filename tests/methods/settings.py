@@ -97,3 +97,15 @@ def setting(kind: str, folder: Path) -> Setting:
 def name_of(method: cocoax.Method) -> str:
     """Return what a test calls a method."""
     return repr(method)[:40]
+
+
+def paper_targets(encoder: cocoax.Encoder, similarity: str = "cosine") -> list[cocoax.Target]:
+    """Return the four targets of the paper."""
+    corpus = encoder.reference(images(4, seed=1), name="corpus", keep_samples=True)
+    foil = encoder.reference(images(5, seed=2), name="foil", keep_samples=True)
+    return [
+        cocoax.representation_similarity(similarity),
+        cocoax.contrastive_similarity(foil, similarity),
+        cocoax.corpus_similarity(corpus, similarity),
+        cocoax.contrastive_corpus_similarity(corpus, foil, similarity),
+    ]

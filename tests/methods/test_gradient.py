@@ -16,6 +16,7 @@ import cocoax
 from cocoax.methods import gradients as gradient
 from cocoax.methods.gradients import GradientMethod, _shared_parts, normal
 from tests.conftest import SmallNet, images
+from tests.methods.settings import paper_targets
 
 METHODS: dict[str, GradientMethod] = {
     "VanillaGradients": cocoax.VanillaGradients(),
@@ -25,18 +26,6 @@ METHODS: dict[str, GradientMethod] = {
     "ExpectedGradients": cocoax.ExpectedGradients(images(4, seed=8), samples=5),
 }
 every_method = pytest.mark.parametrize("name", METHODS)
-
-
-def paper_targets(encoder: cocoax.Encoder, similarity: str = "cosine") -> list[cocoax.Target]:
-    """The four targets of the paper."""
-    corpus = encoder.reference(images(4, seed=1), name="corpus", keep_samples=True)
-    foil = encoder.reference(images(5, seed=2), name="foil", keep_samples=True)
-    return [
-        cocoax.representation_similarity(similarity),
-        cocoax.contrastive_similarity(foil, similarity),
-        cocoax.corpus_similarity(corpus, similarity),
-        cocoax.contrastive_corpus_similarity(corpus, foil, similarity),
-    ]
 
 
 def slowly(

@@ -15,18 +15,7 @@ from torch import Tensor
 import cocoax
 from cocoax.methods.gradients import GradientMethod, normal
 from tests.conftest import SmallNet, images
-
-
-def paper_targets(encoder: cocoax.Encoder, similarity: str = "cosine") -> list[cocoax.Target]:
-    """The four targets of the paper."""
-    corpus = encoder.reference(images(4, seed=1), name="corpus", keep_samples=True)
-    foil = encoder.reference(images(5, seed=2), name="foil", keep_samples=True)
-    return [
-        cocoax.representation_similarity(similarity),
-        cocoax.contrastive_similarity(foil, similarity),
-        cocoax.corpus_similarity(corpus, similarity),
-        cocoax.contrastive_corpus_similarity(corpus, foil, similarity),
-    ]
+from tests.methods.settings import paper_targets
 
 
 @pytest.fixture

@@ -1,7 +1,6 @@
 """Evaluation η: how well an attribution finds what matters."""
 
-from cocoax.evaluation.agreement import gradient_remark, rank_agreement
-from cocoax.evaluation.comparison import MethodComparison, compare_methods
+from cocoax.evaluation.comparison import MethodComparison, compare_methods, gradient_remark, rank_agreement
 from cocoax.evaluation.curves import (
     Curve,
     Measure,

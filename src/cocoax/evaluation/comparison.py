@@ -19,7 +19,6 @@ from torch import Tensor
 from cocoax.checks import as_items, check_count, check_kind
 from cocoax.encoders import Encoder
 from cocoax.encoders.forward import counted_inputs
-from cocoax.evaluation.agreement import gradient_remark, rank_agreement
 from cocoax.evaluation.curves import KINDS, Curve, RankMasks, features_moved, ranks_of
 from cocoax.evaluation.sanity import randomised
 from cocoax.evaluation.statistics import Interval, bootstrap, t_interval
@@ -27,6 +26,7 @@ from cocoax.inputs import Explicand
 from cocoax.inputs.base import plural
 from cocoax.masking import BitMasks, Constant, MaskedEncoder, Mean, Removal, grid_segments, resolve
 from cocoax.masking.masked_encoder import score_anchors, score_masked
+from cocoax.masking.masks import averaging
 from cocoax.methods import Method, Run
 from cocoax.methods.gradients import GradientMethod
 from cocoax.methods.method import check_encoder, check_targets, explicands_of
@@ -39,7 +39,9 @@ from cocoax.show import Bars, Effects, Matrix, Table, View
 from cocoax.store import digest
 from cocoax.targets import FunctionTarget, Target
 
-_CELLS = 7  # random sets of 7 x 7 cells are removed from pictures to measure infidelity
+_CELLS = (
+    7  # a picture's 7 x 7 cells: random sets of them are removed to measure infidelity, and maps are compared by their means
+)
 _OVERSHOT = "The insertion curve of {} rises far above the input's own score{}: the rest of the input lowers it."
 _DISAGREE = "{} and {} disagree{}: gradients say what a small change does, removal what the score loses without a part."
 _ERROR_RATE = 0.05  # of all statements together that one method is better than another
@@ -451,3 +453,63 @@ def _listed(names: Sequence[str]) -> str:
 
 def _with_interval(mean: float, low: float, high: float) -> str:
     return f"{mean:.3g}" if math.isnan(low) else f"{mean:.3g} [{low:.3g}, {high:.3g}]"
+
+
+# --- agreement of two maps ------------------------------------------------------------------------------------------------
+
+
+_MIN_PARTS = 8  # parts: ranks of fewer agree or disagree by chance
+_DISAGREEMENT = 0.2  # a rank correlation below which maps are said to disagree
+_MIN_RELIABILITY = 0.8  # the share of a map's variance that is no sampling error, below which nothing is said
+
+
+def rank_agreement(first: Attribution, second: Attribution) -> float:
+    """Return Spearman's rank correlation of two maps of one input; 0 where one of them is constant.
+
+    Maps of pixels are compared by the means over 7 x 7 cells, others feature by feature.
+    """
+    from scipy.stats import rankdata
+
+    values = [_parts(attribution) for attribution in (first, second)]
+    if values[0].shape != values[1].shape:
+        shapes = " and ".join(str(list(attribution.values.shape)) for attribution in (first, second))
+        raise ValueError(f"Maps are compared that have the same features. Got shapes {shapes} instead.")
+    ranks = [rankdata(own) - (len(own) + 1) / 2 for own in values]
+    lengths = float(np.sqrt((ranks[0] ** 2).sum() * (ranks[1] ** 2).sum()))
+    return float(ranks[0] @ ranks[1]) / lengths if lengths > 0 else 0.0
+
+
+def gradient_remark(gradient: Attribution, removal: Attribution) -> str | None:
+    """Return a sentence if a map of gradients disagrees with a map by removal on this input; None if it does not.
+
+    It disagrees where the rank correlation is below 0.2. Nothing is said of inputs with fewer than eight parts, and of maps
+    by removal more than a fifth of whose variance may be sampling error.
+    """
+    values = _parts(removal)
+    if len(values) < _MIN_PARTS or not values.any():
+        return None
+    if removal.standard_error is not None:
+        noise = float((_parts(removal, error=True) ** 2).mean())
+        if noise > (1 - _MIN_RELIABILITY) * float(values.var()):
+            return None
+    agreement = rank_agreement(gradient, removal)
+    if agreement >= _DISAGREEMENT:
+        return None
+    names = [str(each.metadata.get("method", what)) for each, what in ((gradient, "gradients"), (removal, "removal"))]
+    return (
+        f"{names[0]} and {names[1]} disagree on this input (rank correlation {agreement:+.2f}): gradients tell what a small "
+        f"change does, {names[1]} what the score loses without a part. Believe the removal."
+    )
+
+
+def _parts(attribution: Attribution, error: bool = False) -> np.ndarray:
+    """Return effects of cells or features, or their standard errors, ``[parts]``."""
+    check_kind("A map that is compared", attribution, Attribution, "must be an Attribution")
+    chosen = attribution.standard_error if error else attribution.relative
+    assert chosen is not None
+    values = chosen.double().numpy()
+    if values.ndim == 2:
+        down, right = (averaging(side, min(_CELLS, side)).numpy() for side in values.shape)
+        values = down @ values @ right.T
+    parts: np.ndarray = values.ravel()
+    return parts
