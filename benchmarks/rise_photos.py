@@ -93,7 +93,7 @@ def measure(folder: Path) -> dict[str, Any]:
     subject = subjects(quick=True)[1]
     ratios: dict[str, list[float]] = {f"{size}": [] for size in SIZES}
     coverage: dict[str, list[list[float]]] = {f"{size}": [] for size in SIZES}
-    now = masks_module.coarse_cells
+    now = masks_module._coarse_cells
     for name in PHOTOS:
         targets = [subject.targets(name)[index] for index in TARGETS.values()]
         squared: dict[str, dict[int, Tensor]] = {}
@@ -103,7 +103,7 @@ def measure(folder: Path) -> dict[str, Any]:
                 break
             # A run has the geometry, and with it the models, of when it is loaded.
             masks_module.mask_geometry.cache_clear()
-            masks_module.coarse_cells = now if design == "complements" else lambda cells: cells + 1
+            masks_module._coarse_cells = now if design == "complements" else lambda cells: cells + 1
             run = cocoax.Run.load(path)
             assert isinstance(run.masks, GridMasks)
             y = score_all(targets, run.representations, run.anchors[0]).double()

@@ -294,10 +294,10 @@ def test_open_image__decompression_bomb(tmp_path: Path) -> None:
 
 
 def test_open_image__limit_is_for_arrays_and_images_too(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "MAX_PIXELS", 119)
+    monkeypatch.setattr(source, "_MAX_PIXELS", 119)
     for given in (pixels(), Image.fromarray(pixels())):
         rejected(given, ValueError, r"The image has 10 x 12 pixels, more than the 119 that are allowed; make it smaller")
-    monkeypatch.setattr(source, "MAX_PIXELS", 120)
+    monkeypatch.setattr(source, "_MAX_PIXELS", 120)
     assert open_image(pixels()).size == (10, 12)
 
 
@@ -322,7 +322,7 @@ def test_open_image__reduced_to_an_area(mode: str, suffix: str, tmp_path: Path) 
 
 
 def test_open_image__only_a_jpeg_is_reduced_while_it_is_decoded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "MAX_DECODED", 20_000)
+    monkeypatch.setattr(source, "_MAX_DECODED", 20_000)
     picture = Image.fromarray(pixels(200, 300))
     for name, options in (("a.tif", {}), ("a.png", {}), ("progressive.jpg", {"progressive": True})):
         picture.save(tmp_path / name, **options)
@@ -432,7 +432,7 @@ def test_preprocess__narrow_picture_that_would_become_huge(tmp_path: Path, monke
 
 
 def test_preprocess__narrow_picture_within_the_limit(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(source, "MAX_PIXELS", 10 * 200)
+    monkeypatch.setattr(source, "_MAX_PIXELS", 10 * 200)
     assert ImagePreprocess(resize=10, crop=8)(Image.new("RGB", (2, 40))).shape == (3, 8, 8)
     with pytest.raises(ValueError, match="10 x 205 once it is resized"):
         ImagePreprocess(resize=10, crop=8)(Image.new("RGB", (2, 41)))
