@@ -400,7 +400,7 @@ def test_cached_run__what_an_interruption_left_of_all_subsets_is_no_draw() -> No
 def often(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was encoded is written after every batch."""
     monkeypatch.setattr("cocoax.methods.run._MAX_LOST_SECONDS", 0.0)
-    monkeypatch.setattr("cocoax.methods.run_cache.time.monotonic", lambda: 0.0)
+    monkeypatch.setattr("cocoax.methods.run.time.monotonic", lambda: 0.0)
 
 
 def kill_after(inputs: int, encoder: cocoax.Encoder, monkeypatch: pytest.MonkeyPatch, method: Any) -> None:

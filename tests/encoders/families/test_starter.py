@@ -140,7 +140,9 @@ def test_check_sha256__changed_file(tmp_path: Path) -> None:
         check_sha256(path, expected)
 
 
-@pytest.mark.parametrize(("loader", "constant"), [(load_efficientnet, "EFFICIENTNET_SHA256"), (load_minilm, "MINILM_SHA256")])
+@pytest.mark.parametrize(
+    ("loader", "constant"), [(load_efficientnet, "_EFFICIENTNET_SHA256"), (load_minilm, "_MINILM_SHA256")]
+)
 def test_load__checks_the_weights(monkeypatch: pytest.MonkeyPatch, loader: Callable[[], Encoder], constant: str) -> None:
     monkeypatch.setattr(source, constant, "f" * 64)
     with pytest.raises(ValueError, match=r"The weights in .* are not the expected ones"):
