@@ -12,19 +12,7 @@ from torch import Tensor, nn
 import cocoax
 from cocoax.encoders.fast_encoder import FastEncoder, agree
 from cocoax.paper.networks.resnet import cifar_resnet18
-
-
-def norm(channels: int) -> nn.BatchNorm2d:
-    """A normalisation that does something."""
-    found = nn.BatchNorm2d(channels)
-    for tensor in (found.weight.data, found.bias.data, found.running_mean, found.running_var):
-        assert tensor is not None
-        tensor.uniform_(0.5, 2.0)
-    return found
-
-
-def plain() -> nn.Module:
-    return nn.Sequential(nn.Conv2d(3, 4, 3), norm(4), nn.ReLU(inplace=True), nn.Conv2d(4, 5, 3, bias=False), norm(5))
+from tests.encoders.networks import merging, norm, plain
 
 
 class Shared(nn.Module):
@@ -68,14 +56,6 @@ class Standardised(nn.Conv2d):
         return nn.functional.conv2d(images, self.weight / self.weight.norm(), self.bias)
 
 
-class Merging(nn.Conv2d):
-    """A convolution that changes its weights, for good, when it is told to be in eval mode."""
-
-    def train(self, mode: bool = True) -> Merging:
-        self.weight.data += 1
-        return super().train(mode)
-
-
 class Uncopied(nn.Module):
     def __init__(self) -> None:
         super().__init__()
@@ -90,10 +70,6 @@ class Uncopied(nn.Module):
 
 def standardised() -> nn.Module:
     return nn.Sequential(Standardised(3, 4, 3), norm(4), nn.ReLU(), nn.Conv2d(4, 4, 3), norm(4))
-
-
-def merging() -> nn.Module:
-    return nn.Sequential(Merging(3, 4, 3), norm(4))
 
 
 def hooked() -> nn.Module:

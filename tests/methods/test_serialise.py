@@ -61,9 +61,9 @@ class Rise(cocoax.Method):
 
 def test_type_name__ours_by_name_others_by_module_too() -> None:
     assert type_name(cocoax.Rise) == "Rise"
-    assert type_name(Rise) == "tests.methods.test_plain.Rise"
+    assert type_name(Rise) == "tests.methods.test_serialise.Rise"
     assert type_name(dict) == "builtins.dict"
-    assert to_json_value(Rise(cocoax.Mean())) == {"type": "tests.methods.test_plain.Rise", "baseline": {"type": "Mean"}}
+    assert to_json_value(Rise(cocoax.Mean())) == {"type": "tests.methods.test_serialise.Rise", "baseline": {"type": "Mean"}}
     assert Rise().describe()["type"] == "Rise"  # for readers
 
 

@@ -17,9 +17,9 @@ import torch
 from torch import Tensor, nn
 
 import cocoax
-from cocoax.encoders import fast_encoder as exported
+from cocoax.encoders import fast_encoder
 from cocoax.encoders.fast_encoder import FastEncoder
-from tests.encoders.test_folding import merging, plain
+from tests.encoders.networks import merging, plain
 
 METHOD = cocoax.Rise(samples=60, grid=4)
 CLOSE = {"rtol": 1e-4, "atol": 1e-5}
@@ -28,7 +28,7 @@ CLOSE = {"rtol": 1e-4, "atol": 1e-5}
 @pytest.fixture(autouse=True)
 def worth_it(monkeypatch: pytest.MonkeyPatch) -> None:
     """The networks here are small, and are handed over all the same."""
-    monkeypatch.setattr(exported, "_MIN_WEIGHTS", 1)
+    monkeypatch.setattr(fast_encoder, "_MIN_WEIGHTS", 1)
 
 
 @pytest.fixture
@@ -66,13 +66,13 @@ def watched(monkeypatch: pytest.MonkeyPatch) -> Callable[..., list[Watched]]:
 
     def watch(does: Callable[[Any], Any] = lambda found: found) -> list[Watched]:
         sessions: list[Watched] = []
-        right = exported._session
+        right = fast_encoder._session
 
         def session(module: nn.Module, batch: Tensor) -> Watched:
             sessions.append(Watched(right(module, batch), does))
             return sessions[-1]
 
-        monkeypatch.setattr(exported, "_session", session)
+        monkeypatch.setattr(fast_encoder, "_session", session)
         return sessions
 
     return watch
@@ -230,16 +230,16 @@ def test_gradients_go_through_torch(picture: Tensor) -> None:
 @pytest.mark.parametrize("why", ["small", "missing", "told", "half", "double", "autocast"])
 def test_where_it_is_not_worth_it_or_not_possible(why: str, picture: Tensor, monkeypatch: pytest.MonkeyPatch) -> None:
     if why == "small":
-        monkeypatch.setattr(exported, "_MIN_WEIGHTS", 10**9)
+        monkeypatch.setattr(fast_encoder, "_MIN_WEIGHTS", 10**9)
     elif why == "missing":
-        monkeypatch.setattr(exported, "find_spec", lambda name: None if name == "onnxruntime" else name)
+        monkeypatch.setattr(fast_encoder, "find_spec", lambda name: None if name == "onnxruntime" else name)
     elif why == "told":
         monkeypatch.setenv("COCOAX_ONNX", "0")
     module = made()
     encoder = cocoax.Encoder(module.double() if why == "double" else module.half() if why == "half" else module)
     if why == "autocast":
         encoder._autocast = torch.float16
-        assert exported._run_by_onnx(encoder, torch.stack([picture, picture])) is None
+        assert fast_encoder._run_by_onnx(encoder, torch.stack([picture, picture])) is None
     else:
         METHOD.run(encoder, picture)
     assert not handed_over(encoder)
