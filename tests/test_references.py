@@ -17,22 +17,12 @@ import cocoax
 from cocoax.references import Reference, check_same_space, foil_size
 from cocoax.similarity import Cosine, Dot, LinearSimilarity
 from tests.conftest import images
-from tests.encoders.streams import assert_same, draw, flat_encoder
+from tests.encoders.streams import assert_same, draw, flat_encoder, slow_means
 
 property_test = settings(
     max_examples=25, deadline=None, database=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
 )
 seeds = st.integers(0, 2**31 - 1)
-
-
-def slow_means(representations: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """The mean of the raw and of the unit vectors, one vector after the other."""
-    rows = representations.double().numpy()
-    raw, unit = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
-    for row in rows:
-        raw += row / len(rows)
-        unit += row / np.sqrt((row**2).sum()) / len(rows)
-    return raw, unit
 
 
 # --- what people hold --------------------------------------------------------------------------------------------------

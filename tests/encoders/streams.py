@@ -31,6 +31,16 @@ def assert_same(found: Reference, expected: Reference) -> None:
     assert found.skipped == expected.skipped
 
 
+def slow_means(representations: Tensor) -> tuple[np.ndarray, np.ndarray]:
+    """The mean of the raw and of the unit vectors, one vector after the other."""
+    rows = representations.double().numpy()
+    raw, unit = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
+    for row in rows:
+        raw += row / len(rows)
+        unit += row / np.sqrt((row**2).sum()) / len(rows)
+    return raw, unit
+
+
 def encoded_by(net: SmallNet, work: Callable[[], object]) -> int:
     """How many inputs the network sees while ``work`` is done."""
     before = net.inputs

@@ -15,18 +15,7 @@ from torch import Tensor, nn
 import cocoax
 from cocoax.encoders import stream
 from tests.conftest import SmallNet, images
-from tests.encoders.streams import assert_same, checked, draw, flat_encoder, write_pictures
-
-
-def slow_means(representations: Tensor) -> tuple[np.ndarray, np.ndarray]:
-    """The mean of the raw and of the unit vectors, one vector after the other."""
-    rows = representations.double().numpy()
-    raw, unit = np.zeros(rows.shape[1]), np.zeros(rows.shape[1])
-    for row in rows:
-        raw += row / len(rows)
-        unit += row / np.sqrt((row**2).sum()) / len(rows)
-    return raw, unit
-
+from tests.encoders.streams import assert_same, checked, draw, flat_encoder, slow_means, write_pictures
 
 # --- streaming --------------------------------------------------------------------------------------------------------
 
