@@ -49,6 +49,7 @@ napoleon_google_docstring = True
 napoleon_numpy_docstring = False
 napoleon_use_ivar = True
 python_use_unqualified_type_names = True
+python_maximum_signature_line_length = 90
 default_role = "code"
 
 # Gallery, executed at every build

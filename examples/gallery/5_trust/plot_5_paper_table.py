@@ -44,4 +44,6 @@ for explicand in explicands:
 # %%
 # COCOA explains what is measured here, so it should have the highest insertion and the lowest deletion.
 
-pd.DataFrame(rows).groupby("target", sort=False).mean().round(4)
+table = pd.DataFrame(rows).groupby("target", sort=False).mean().round(4)
+table.plot.barh(title="Area under the curve of contrastive corpus similarity")
+table

@@ -2,7 +2,7 @@
 Interactions with shapiq
 ========================
 
-shapiq's exact computer on the words of a text, beside the pairs of words that Cocoax estimates.
+A target is a game for shapiq, which has many indices of interaction. The exact Shapley values agree with those of Cocoax.
 """
 
 import shapiq
@@ -21,7 +21,17 @@ def game(coalitions):
     return reader(texts).numpy()
 
 
-pairs = shapiq.ExactComputer(game, n_players=len(words))("k-SII", order=2)
+computer = shapiq.ExactComputer(game, n_players=len(words))
+pairs = computer("k-SII", order=2)
 strongest = sorted(pairs.dict_values.items(), key=lambda item: -abs(item[1]))[:5]
 for players, value in strongest:
     print(" + ".join(words[player] for player in players) or "nothing", round(float(value), 3))
+
+# %%
+# The Shapley values of both are the same: with six words KernelSHAP encodes every subset.
+
+values = computer("SV")
+own = cocoax.KernelShap().explain(encoder, " ".join(words), target)
+own.plot()
+for player, (word, value) in enumerate(zip(words, own.values.tolist(), strict=True)):
+    print(f"{word}: {values[(player,)]:.4f} by shapiq, {value:.4f} by Cocoax")
