@@ -80,7 +80,7 @@ def _measured(inner: Any, took: list[float]) -> Any:
 
 
 def film(window: Window, path: Path) -> None:
-    """Choose a photo, watch its map, and ask two more questions, as an animation of at most 2 MB."""
+    """Choose a photo, watch its map, and ask another question, as an animation of at most 2 MB."""
     frames: list[Image.Image] = []
     seconds: list[int] = []
 
@@ -96,13 +96,15 @@ def film(window: Window, path: Path) -> None:
         take(220)
         window.wait_for_timeout(300)
     take(1500)
-    for like, unlike in (("a cup of coffee", "a cat / a rocket / a motorbike"), ("a motorbike", "a cup of coffee / a cat")):
-        for side, words in ((LIKE, like), (UNLIKE, unlike)):
-            window.fill(side.format(0), words)
-            take(500)
-        ask(window, like, unlike)
-        window.wait_for_timeout(200)
-        take(1800)
+    question = "a cup of coffee", "a cat / a rocket / a motorbike"
+    for side, words in zip((LIKE, UNLIKE), question, strict=True):
+        window.fill(side.format(0), words)
+        take(500)
+    ask(window, *question)
+    window.wait_for_selector(".cx-progress.finished", timeout=600_000)
+    window.mouse.click(2, 2)  # no field has the focus
+    window.wait_for_timeout(300)
+    take(2500)
     for quality in (70, 50, 35):
         frames[0].save(path, save_all=True, append_images=frames[1:], duration=seconds, loop=0, quality=quality, method=4)
         if path.stat().st_size < 2_000_000:
@@ -127,7 +129,7 @@ def main(folder: Path) -> None:
             window.wait_for_timeout(800)
             return window
 
-        film(visit(1000, 760), folder / "app.webp")
+        film(visit(1180, 900), folder / "app.webp")
         window = visit(1280, 860)
         window.click("[data-sample=collage]")
         window.wait_for_selector(".cx-progress.finished", timeout=600_000)
@@ -140,11 +142,13 @@ def main(folder: Path) -> None:
         window.check("#cx-compare input")
         window.wait_for_selector("#cx-like-1 input")
         ask(window, "a cup of coffee", "a cat / a rocket / a motorbike", 1)
+        window.wait_for_selector(".cx-progress.finished", timeout=600_000)
+        window.mouse.click(2, 2)  # no field has the focus
         window.wait_for_timeout(400)
         shoot(window, folder / "app-two-questions.jpg", full=True)
         window.get_by_role("tab", name="Match").click()
         window.get_by_role("button", name="Try: two photos").click()
-        window.wait_for_selector("#cx-match-answer iframe")
+        window.wait_for_selector("#cx-match-answer iframe", timeout=600_000)
         window.wait_for_timeout(2500)
         shoot(window, folder / "app-match.jpg", full=True)
         window.get_by_role("tab", name="Photo").click()

@@ -35,7 +35,7 @@ def test_linked_page__pointing_at_a_part(browser: Any, tmp_path: Path) -> None:
 
     page.locator(".f[data-side='b'][data-at='1']").hover()
     assert page.locator(".says").inner_text() == "car with sky +0.280 ± 0.020; road +0.0100 ± 0.020"
-    assert colour("a", 0) == f"rgba({', '.join(map(str, RED))}, 0.75)"  # the largest of its own
+    assert colour("a", 0) == f"rgba({', '.join(map(str, RED))}, 0.6)"  # the largest of its own
     assert colour("a", 1) == f"rgba({', '.join(map(str, BLUE))}, 0)"  # not known
     page.locator(".rather input").check()
     page.locator(".f[data-side='b'][data-at='1']").hover()

@@ -44,9 +44,9 @@ def test_text__words_have_colours_values_and_doubts() -> None:
         fragment,
     )
     assert [(doubt != "", opacity, label, word) for doubt, _, opacity, label, word in spans] == [
-        (False, "0.35", "−1.000 ± 0.000", "a"),
-        (True, "0.17", "+0.500 ± 0.400", "&lt;b&gt;"),
-        (False, "0.70", "+2.000 ± 0.000", "c"),
+        (False, "0.30", "−1.000 ± 0.000", "a"),
+        (True, "0.15", "+0.500 ± 0.400", "&lt;b&gt;"),
+        (False, "0.60", "+2.000 ± 0.000", "c"),
     ]
     assert [colour for _, colour, *_ in spans] == [BLUE_CSS, RED_CSS, RED_CSS]
     assert (

@@ -24,7 +24,7 @@ from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from cocoax.app.sessions import SILENT_SECONDS, Sessions
 
-MAX_MESSAGE = 1_200_000  # bytes of a request other than an upload: the documents of a search are pasted
+MAX_MESSAGE = 4_200_000  # bytes of a request other than an upload: the documents of a search are pasted
 MAX_DEPTH = 20  # of nested lists and dictionaries; the page's own messages have four
 MAX_PATH = 2000  # characters of an address
 MAX_UPLOADS = 2**30  # bytes of all uploads together; Gradio deletes each after a while

@@ -169,7 +169,7 @@ class Answer(Result):
             for effect, regions in (("raises", self.regions), ("lowers", self.against))
             for region in regions
         )
-        return Table(("", "region", "of the picture", "value"), rows)
+        return Table(("effect", "region", "of the picture", "value"), rows)
 
     def table(self) -> Table:
         """Return the rows of its attribution."""

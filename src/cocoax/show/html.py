@@ -42,6 +42,7 @@ if TYPE_CHECKING:
 
 DEFAULT = PlotOptions()
 LINKS = 5  # that are listed
+WORD = 0.6  # how opaque the strongest colour behind a word is, which stays readable
 MANY = 16  # names beyond which features are cells of a strip, as the moments of a sound are
 MAX_FIGURE = 500_000  # characters of a figure that a page holds beside what it shows
 _CLOSE = 5  # of 1000: points of outlines are not closer
@@ -194,7 +195,7 @@ def _(view: Photo, options: PlotOptions, small: bool) -> dict[str, Any]:
 @_body.register(ColouredText)
 def _(view: ColouredText, options: PlotOptions, small: bool) -> dict[str, Any]:
     pieces: list[dict[str, Any]] = [
-        {**piece._asdict(), "colour": _colour(piece.strength, 0.7), "tab": -1} if piece.label else {"text": piece.text}
+        {**piece._asdict(), "colour": _colour(piece.strength, WORD), "tab": -1} if piece.label else {"text": piece.text}
         for piece in view.pieces(options.limit)
     ]
     if valued := next((piece for piece in pieces if "tab" in piece), None):

@@ -14,7 +14,7 @@
   function paint(side, values, most) {
     features[side].forEach(f => {
       const v = values[f.dataset.at], share = Math.min(1, Math.abs(v) / most);
-      const colour = "rgba(" + (v > 0 ? "RED" : "BLUE") + ", " + (0.75 * share).toFixed(3) + ")";
+      const colour = "rgba(" + (v > 0 ? "RED" : "BLUE") + ", " + (0.6 * share).toFixed(3) + ")";
       if (f instanceof SVGElement) f.style.fill = colour; else f.style.background = colour;
     });
   }
