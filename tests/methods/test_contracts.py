@@ -281,3 +281,52 @@ def test_explain__leaves_no_tensor_behind(method: Any, setting: Setting) -> None
             for _ in range(50 if isinstance(method, cocoax.Rise) and method.estimator == "efficient" else 5):
                 call()
             assert live_tensors() == before
+
+
+# --- one scale ------------------------------------------------------------------------------------------------------------
+
+
+@every_kind
+@every_method
+def test_explain__shows_lists_and_exports_one_number(method: Any, setting: Setting, tmp_path: Path) -> None:
+    (result, _) = method.explain(setting.encoder, setting.input, setting.targets)
+    own, table = result.relative, result.table()
+    listed = torch.tensor([row[table.columns.index("value")] for row in table.rows], dtype=torch.float64)
+    assert "relative" not in table.columns
+    assert torch.equal(torch.as_tensor(result.effects.values), own)
+    assert [row["value"] for row in result.to_dict()["rows"]] == listed.tolist()
+    assert result.to_dataframe()["value"].tolist() == listed.tolist()
+    assert torch.equal(cocoax.Attribution.load(result.save(tmp_path / "map.safetensors")).relative, own)
+    if own.ndim == 1:
+        assert torch.equal(listed, own)
+        assert dict(result.top(len(own))) == dict(zip(result.names, own.tolist(), strict=True))
+    elif result.feature_ids is not None:
+        assert torch.equal(listed[result.feature_ids], own)
+    else:
+        torch.testing.assert_close(torch.tensor([row[5] for row in result.table(grid=16).rows]), own.flatten().float())
+
+
+TERMS = torch.tensor([0.5, -1.0, 2.0, 0.0, 1.5, -0.25, 0.75, 1.25])
+
+
+@pytest.mark.parametrize(
+    "method",
+    [
+        cocoax.Rise(samples=256),
+        cocoax.Rise(samples=256, estimator="paper"),
+        cocoax.KernelShap(samples=100),
+        cocoax.Occlusion(),
+        cocoax.IntegratedGradients(4),
+        cocoax.GradientShap(samples=8, noise=0),
+        cocoax.Captum("ShapleyValueSampling"),
+    ],
+    ids=repr,
+)
+def test_effects__of_a_sum_are_its_terms(method: cocoax.Method) -> None:
+    """E[score | kept] - E[score | removed] of a term is the term, whatever the others are; 256 samples are all subsets."""
+    encoder = cocoax.TabularEncoder(
+        torch.nn.Identity(), columns=list("abcdefgh"), background=torch.zeros(1, 8).numpy(), name="sum"
+    )
+    corpus = cocoax.Reference.from_representations(torch.ones(1, 8), name="one", space=encoder.space)
+    result = method.explain(encoder, TERMS.numpy(), cocoax.similarity_to(corpus, "dot"))
+    torch.testing.assert_close(result.relative.float(), TERMS, rtol=1e-4, atol=1e-4)
