@@ -228,7 +228,7 @@ def test_masks__the_smallest_on_top_and_the_rest_together(encoder: cocoax.Encode
         ([np.ones((32, 32)), np.ones((16, 32))], ValueError, "one size"),
         (Path("nowhere"), FileNotFoundError, "No folder of masks at nowhere"),
         ("nowhere.png", FileNotFoundError, "No label map at nowhere.png"),
-        ("segmnts", ValueError, "For an image it takes 'segments'"),
+        ("segmnts", ValueError, "For images it takes 'segments'"),
     ],
 )
 def test_masks__bad_ones(encoder: cocoax.Encoder, given: Any, error: type[Exception], word: str) -> None:

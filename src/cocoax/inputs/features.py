@@ -21,7 +21,7 @@ from PIL import Image
 from torch import Tensor
 
 from cocoax.checks import as_numbers, check_count, shown
-from cocoax.inputs.base import Inputs
+from cocoax.inputs.base import Inputs, plural
 from cocoax.inputs.explicand import Explicand, Names
 from cocoax.inputs.image import SUFFIXES, picture_of_tensor, read_file
 from cocoax.inputs.segmentation import MergeTree, check_grid, check_sides, in_proportion, segment
@@ -383,8 +383,8 @@ def features_of(asked: Any, inputs: Inputs) -> Features:
         found = _made(asked, inputs)
     if found.made_for != inputs.feature_kind:
         raise OtherKindError(
-            f"{type(found).__name__} are features of a {found.made_for}, and {inputs.encoder!r} takes a {inputs.noun}. "
-            f"{_offered(inputs)}"
+            f"{type(found).__name__} are features of {plural(found.made_for)}, and {inputs.encoder!r} takes "
+            f"{plural(inputs.noun)}. {_offered(inputs)}"
         )
     return found
 
@@ -443,4 +443,4 @@ def _offered(inputs: Inputs) -> str:
     offered = [*names, *([made] if made else [])]
     if not offered:
         return f"A {inputs.noun} has the features of its kind; leave 'features' out, or give a cocoax.inputs.Features."
-    return f"For {'an' if inputs.noun[0] in 'aeiou' else 'a'} {inputs.noun} it takes {', '.join(offered)}."
+    return f"For {plural(inputs.noun)} it takes {', '.join(offered)}."
