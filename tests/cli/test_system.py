@@ -23,7 +23,7 @@ from cocoax.data.samples import square
 from cocoax.encoders import ENCODERS, Known
 from cocoax.methods.run_cache import cached_run
 from cocoax.store import CACHE_KINDS
-from tests.cli.support import invoke, load_starter, rows_of
+from tests.cli.support import invoke, load_starter, picture, rows_of, two_towers
 from tests.conftest import SmallNet, images
 
 # --- demo ---
@@ -95,6 +95,9 @@ def test_app__serves_and_says_where(monkeypatch: pytest.MonkeyPatch) -> None:
     assert waited == ["until interrupted", "closed"]
     assert invoke("app", "--device", "cpu", "--crop").exit_code == 0
     assert asked[1][0] == ("starter", "cpu", "cropped")
+    monkeypatch.setattr(cocoax, "load", lambda name, device: two_towers())
+    assert invoke("app", "--features", "segments:5").exit_code == 0
+    assert asked[2][0].explicand(picture()).shape == (5,)
 
 
 # --- encoders ---
