@@ -25,6 +25,8 @@ from benchmarks.bench.subjects import PHOTOS
 from cocoax.data import photo
 from cocoax.encoders import Encoder, TabularEncoder, load
 from cocoax.encoders.families.starter import EFFICIENTNET_PREPROCESS
+from cocoax.inputs.features import picture_seen
+from cocoax.inputs.segmentation import segment
 from cocoax.masking import MaskedEncoder, grid_segments
 from cocoax.methods.kernel_shap import Coalitions
 from cocoax.seeding import stream
@@ -329,15 +331,10 @@ def photo_game(
 
 
 def segments_game(name: str, count: int, say: Callable[[str], None] = print, title: str = "EfficientNet-Lite0") -> ExactGame:
-    """Return the game of a photo's superpixels (Achanta et al. 2012), at 112 x 112 pixels."""
-    from skimage.segmentation import slic
-
+    """Return the game of a photo's segments by colour, at 112 x 112 pixels."""
     encoder = _photos(112)
-    pixels = encoder.explicand(photo(name)).tensor
-    picture = ((pixels - pixels.min()) / (pixels.max() - pixels.min())).permute(1, 2, 0).numpy()
-    found = (slic(picture, n_segments=number, start_label=0) for number in range(count, 4 * count))
-    labels = next(labels for labels in found if labels.max() + 1 == count)
-    segments = torch.from_numpy(labels).long()
+    tree = segment(picture_seen(encoder.explicand(photo(name))))
+    segments = tree.labels(tree.parts(count))
     title = f"{title}, {count} segments of {name}"
     return exact_game(title, encoder, photo(name), _others(name, encoder), segments, say=say)
 

@@ -29,7 +29,7 @@ _BLOCK = 256  # draws of one block come from one random stream, so that any numb
 _COUNTLESS = 10**300
 _LISTED = 16  # players up to which all coalitions are listed, and put into a random order
 _PROJECTED = 32  # dimensions of representations that the prior of the regression is chosen by
-_POOL, _CHOSEN = 2048, 512  # pairs that are drawn first, and how many of them are put in order by what they tell
+_POOL, _CHOSEN = 1024, 512  # pairs that are drawn first, at most half of all, and how many are put in order by what they tell
 _MANY = 128  # players beyond which pairs are in the order they are drawn in: choosing takes long, and gains little
 _DESIGN = 4  # of what is drawn for a seed; earlier ones enumerated more, weighed each coalition, or had all at random
 
@@ -193,12 +193,13 @@ class Coalitions:
 def _drawn(players: int, wanted: int, seed: int) -> Tensor:
     """Return distinct coalitions ``[wanted, m]`` in pairs of complements.
 
-    Pairs are drawn with the chances of the Shapley kernel. Of the first ``_POOL`` those that tell most come first.
+    Pairs are drawn with the chances of the Shapley kernel. Of the first ``_POOL`` those that tell most come first. These are
+    at most half of all pairs: were all put in order, every seed would have the same order, and intervals be too narrow.
     """
     drawn, pairs = _listed(players, seed) if players <= _LISTED else _at_random(players, seed), -(-wanted // 2)
     if players <= _MANY:
-        pool = np.array(list(islice(drawn, _POOL)), np.uint8).reshape(-1, players)
-        telling = most_telling(torch.from_numpy(pool), min(pairs, _CHOSEN))
+        pool = np.array(list(islice(drawn, min(_POOL, 2 ** (players - 2)))), np.uint8).reshape(-1, players)
+        telling = most_telling(torch.from_numpy(pool), min(pairs, _CHOSEN, len(pool)))
         drawn = chain(pool[telling], np.delete(pool, telling, 0), drawn)
     sides = [side for row in islice(drawn, pairs) for side in (row, 1 - row)]
     return torch.from_numpy(np.array(sides, np.uint8).reshape(-1, players)[:wanted])
