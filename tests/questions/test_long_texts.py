@@ -9,11 +9,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-import torch
 
 import cocoax
 from cocoax.encoders.function_calls import BudgetError
-from cocoax.questions.long_texts import HIT_BUDGET, Budget, NestedRun, is_long
+from cocoax.questions.long_texts import HIT_BUDGET, Budget, is_long
 from cocoax.questions.matches import Matcher
 
 WIDTH = 512
@@ -55,7 +54,6 @@ def test_auto__sentences_first_then_words_of_those_that_matter() -> None:
     embed = Embedder()
     match = cocoax.explain_match(cocoax.wrap(embed, name="bag"), QUERY, LONG)
     side = match.document_side
-    assert isinstance(side.run, NestedRun)
     assert side.sentences is not None
     assert side.sentences.top(1)[0][0] == FACTS[1]
     names = match.document.names
@@ -70,29 +68,33 @@ def test_auto__sentences_first_then_words_of_those_that_matter() -> None:
     assert len(set(embed.texts)) <= 80 + query_copies + 2
 
 
-def test_auto__words_are_those_of_a_game_in_which_the_rest_stays(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(Matcher, "budgets", (Budget(words=128, sentences=24, each=400), HIT_BUDGET))
-    encoder = cocoax.wrap(Embedder(), name="bag")
-    match = cocoax.explain_match(encoder, QUERY, LONG)
+def test_auto__words_and_other_sentences_are_of_one_game(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Matcher, "budgets", (Budget(words=128, sentences=24, inside=400, deep=1), HIT_BUDGET))
+    match = cocoax.explain_match(cocoax.wrap(Embedder(), name="bag"), QUERY, LONG)
+    players = [FACTS[0], *FACTS[1].rstrip(".").split(), ".", *FACTS[2:]]
+    assert match.document.names == tuple(players)
     target = Embedder()([QUERY])[0]
-    words = FACTS[1].rstrip(".").split()
-
-    def score(kept: Any) -> float:
-        text = " ".join([FACTS[0], *[word for word, own in zip(words, kept, strict=True) if own], *FACTS[2:]])
-        vector = Embedder()([text])[0]
-        return float(vector @ target / np.linalg.norm(vector) / np.linalg.norm(target))
-
-    kept = np.array(list(itertools.product((0, 1), repeat=len(words))))
-    scores = np.array([score(row) for row in kept])
-    own = {span.text: span for span in match.spans}
-    far = []
-    for number, word in enumerate(words):
-        if words.count(word) > 1:
-            continue
-        exact = scores[kept[:, number] == 1].mean() - scores[kept[:, number] == 0].mean()
-        far.append(abs(own[word].score - exact) / max(own[word].standard_error or 0.0, 1e-4))
-    assert len(far) == 9
+    sums = np.stack([sum(Embedder.vector(word) for word in player.split()) for player in players]).astype(np.float64)
+    sums[players.index(".")] = 0  # it is part of the word before it
+    kept = np.array(list(itertools.product((0, 1), repeat=len(players))), dtype=np.float64)
+    lengths = np.einsum("ni,ij,nj->n", kept, sums @ sums.T, kept, optimize=True) ** 0.5
+    scores = np.divide(kept @ (sums @ target), lengths * np.linalg.norm(target), where=lengths > 0, out=np.zeros(len(kept)))
+    exact = np.array([(2 * own - 1) @ scores * 2 / len(scores) for own in kept.T])
+    assert match.document.standard_error is not None
+    far = (match.document.relative.numpy() - exact) / match.document.standard_error.numpy()
     assert np.mean(np.square(far)) ** 0.5 < 2
+
+
+def test_auto__sentences_have_their_shapley_values() -> None:
+    side = cocoax.explain_match(cocoax.wrap(Embedder(), name="bag"), QUERY, LONG).document_side
+    exact = cocoax.explain_match(
+        cocoax.wrap(Embedder()), QUERY, LONG, features="sentences", method=cocoax.KernelShap(samples=2**7 - 2)
+    ).document
+    assert side.sentences is not None
+    assert side.sentences.standard_error is not None
+    assert float(side.sentences.relative.sum()) == pytest.approx(float(exact.relative.sum()), abs=1e-5)
+    far = (side.sentences.relative - exact.relative) / side.sentences.standard_error
+    assert float(far.square().mean().sqrt()) < 2
 
 
 def test_short_texts__words_alone() -> None:
@@ -110,11 +112,6 @@ def test_interactions__of_a_text_at_two_levels() -> None:
     assert pairs.standard_error is not None
     assert pairs.standard_error.shape == pairs.values.shape
     assert {(a, b) for a, b, _, _ in pairs.top(3)} == {("repaired", "repaired"), ("brakes", "brakes"), ("car", "car")}
-    direct = cocoax.interactions(match.query_side.run, match.document_side.run.sentences)  # type: ignore[union-attr, arg-type]
-    whole = [name for name in match.document.names or () if name in FACTS]
-    for name in whole:
-        own = match.document.names.index(name)  # type: ignore[union-attr]
-        torch.testing.assert_close(pairs.values[:, own], direct.values[:, FACTS.index(name)])
 
 
 def test_features__asked_for() -> None:
@@ -265,3 +262,10 @@ def test_budget__too_small_for_an_answer_sends_nothing() -> None:
     with pytest.raises(BudgetError, match="an answer needs"):
         cocoax.explain_match(cocoax.wrap(embed, max_calls=15), QUERY, LONG, features="words", method=cocoax.Occlusion())
     assert embed.sent == 0
+
+
+def test_interactions__of_a_query_of_one_feature_by_kernel_shap() -> None:
+    method = cocoax.KernelShap(samples=24)  # no coalitions of a single sentence
+    match = cocoax.explain_match(cocoax.wrap(Embedder()), QUERY, LONG, features="sentences", method=method)
+    assert match.interactions.values.shape == (1, len(FACTS))
+    assert match.interactions.top(1)[0][1] == FACTS[1]

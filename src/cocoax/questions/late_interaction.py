@@ -22,7 +22,7 @@ from cocoax.encoders.late_interaction import (
 from cocoax.inputs import Names
 from cocoax.methods import Interactions, Rise, Run
 from cocoax.methods.method import Input
-from cocoax.questions.long_texts import NestedRun, Plan
+from cocoax.questions.long_texts import Plan
 from cocoax.questions.match_results import MatchSide
 from cocoax.questions.matches import Foil, Found, Matcher
 from cocoax.questions.windows import Piece, cut_off, tower_of
@@ -65,7 +65,7 @@ class LateMatcher(Matcher):
         """Make the run of a document."""
         self.document_run(found)
 
-    def document_run(self, found: Found) -> Run | NestedRun:
+    def document_run(self, found: Found) -> Run:
         """Return the run of a document, whose representation is the vector of what each query token finds."""
         piece, key = found.piece, self._explicand(found.piece)[1]
         if key not in self._runs:
@@ -103,7 +103,7 @@ class LateMatcher(Matcher):
             document,
             None,
             run,
-            sentences=run.explain_sentences(total) if isinstance(run, NestedRun) else None,
+            sentences=self.sentences(found.piece, total),
             word=WORD,
         )
         corpus, rest = (answers[0], None) if len(answers) == 1 else (answers[1], answers[2])
@@ -142,22 +142,18 @@ def _alignment(query: Tensor, document: Tensor, names: Sequence[str], found_name
     return Table(("query token", "found", "similarity"), tuple(rows), title="What each token of the query found (exact)")
 
 
-def _token_interactions(run: Run | NestedRun, names: Sequence[str], score: float) -> Interactions:
-    """Return what keeping a word of the document does to what each token of the query finds, ``[tokens, features]``.
-
-    Of a document at two levels, by sentences.
-    """
-    first = run.sentences if isinstance(run, NestedRun) else run
-    found = first.representations.double()
-    effects = first.method.effects(first.masks, found, first.anchors.double())
+def _token_interactions(run: Run, names: Sequence[str], score: float) -> Interactions:
+    """Return what keeping a word of the document does to what each token of the query finds, ``[tokens, features]``."""
+    found = run.representations.double()
+    effects = run.method.effects(run.masks, found, run.anchors.double())
     values = effects.values.reshape(found.shape[1], -1)
     tokens = PairSide(Names(tuple(names)), (len(names),))
-    shown = PairSide(first.explicand.display, tuple(first.explicand.shape))
+    shown = PairSide(run.explicand.display, tuple(run.explicand.shape))
     sampled = None
-    if effects.x is not None and len(first.explicand.shape) == 1:
+    if effects.x is not None and len(run.explicand.shape) == 1:
         every = torch.eye(len(values), dtype=torch.float64)
-        sampled = (Sampled(first.masks.tensors, effects.along(every), effects.x.flatten(1)),)
-    if len(first.explicand.shape) == 2:  # pixels: cells of the masks
+        sampled = (Sampled(run.masks.tensors, effects.along(every), effects.x.flatten(1)),)
+    if len(run.explicand.shape) == 2:  # pixels: cells of the masks
         raise ValueError("Interactions of MaxSim are with words of texts; of a picture look at document.plot().")
     return Interactions(values.float(), tokens, shown, score, sampled)
 
@@ -171,6 +167,5 @@ def _sum_of(encoder: Encoder, count: int) -> Target:
     return _unit(encoder, torch.ones(count), "the query")
 
 
-def _sum_of_run(run: Run | NestedRun, count: int) -> Target:
-    space = run.sentences.space if isinstance(run, NestedRun) else run.space
-    return similarity_to(Reference.from_representations(torch.ones(1, count), name="the query", space=space), "dot")
+def _sum_of_run(run: Run, count: int) -> Target:
+    return similarity_to(Reference.from_representations(torch.ones(1, count), name="the query", space=run.space), "dot")

@@ -9,7 +9,6 @@ from typing import Any, ClassVar
 
 from cocoax.methods import Attribution, Interactions, Run
 from cocoax.methods.method import Input
-from cocoax.questions.long_texts import NestedRun
 from cocoax.questions.summaries import ScoredSpan, label_of, pairs_of, parts_of, reliable, spans_of
 from cocoax.questions.windows import Window
 from cocoax.results import Result, ResultList
@@ -34,7 +33,7 @@ class MatchSide(Result):
         foil: of the similarity to the foil, if there is one.
         run: what all of them come from, where the method makes runs.
         window: which part of a long text it is about.
-        sentences: of a long text, the same as ``attribution`` for whole sentences.
+        sentences: of a long text, the values of its sentences, by a run of their own.
         word: what stands before the name of a document: its "similarity to", or the "score of" a reranker.
 
     """
@@ -43,7 +42,7 @@ class MatchSide(Result):
     attribution: Attribution
     corpus: Attribution
     foil: Attribution | None
-    run: Run | NestedRun | None = None
+    run: Run | None = None
     window: Window | None = None
     sentences: Attribution | None = None
     word: str = "similarity to"

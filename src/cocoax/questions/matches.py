@@ -18,7 +18,7 @@ from cocoax.encoders.late_interaction import TokenModule
 from cocoax.encoders.rerankers import Reranker
 from cocoax.inputs import Explicand
 from cocoax.inputs.features import Features, Sentences, features_by_kind
-from cocoax.methods import Attribution, Method, RemovalMethod, Rise, Run
+from cocoax.methods import Attribution, KernelShap, Method, RemovalMethod, Rise, Run, interactions
 from cocoax.methods.method import INPUT_TYPES, Input, check_encoder
 from cocoax.methods.run_cache import cached_run
 from cocoax.questions.hit_forms import SearchHit, read_hit, read_hits
@@ -27,10 +27,8 @@ from cocoax.questions.long_texts import (
     HIT_BUDGET,
     MATCH_BUDGET,
     Budget,
-    NestedRun,
     Plan,
     is_long,
-    run_interactions,
 )
 from cocoax.questions.match_results import Hit, Hits, Match, MatchSide
 from cocoax.questions.sparse_terms import is_sparse, shared_terms
@@ -321,7 +319,8 @@ class Matcher:
     def __init__(self, settings: _Settings, measure: Similarity, progress: bool | None) -> None:
         self.settings, self.measure, self.progress = settings, measure, progress
         self._explicands: dict[Piece, tuple[Explicand, object]] = {}
-        self._runs: dict[object, Run | NestedRun] = {}
+        self._runs: dict[object, Run] = {}
+        self._sentence_runs: dict[object, Run] = {}  # of long texts, the first ones
         self._representations: dict[object, Tensor] = {}
         self._share = 1.0  # of the masked copies, where max_calls allows no more
 
@@ -402,8 +401,9 @@ class Matcher:
             plan = self._plan(piece)
             keys.update(function.keys(plan.inputs(piece.tower)))
             if plan.by_words is not None:
-                later += plan.budget.deep * (1 + plan.budget.each)
-                characters += plan.budget.deep * (1 + plan.budget.each) * len(piece.content)
+                copies = 1 + plan.budget.inside if plan.budget.deep else 0
+                later += copies
+                characters += copies * len(piece.content)
         missing = function.calls.missing(keys)
         is_text = all(isinstance(piece.content, str) for piece in (*runs, *alone))
         return len(missing) + later, sum(map(len, missing)) + characters if is_text else 0
@@ -417,7 +417,7 @@ class Matcher:
             return Plan(explicand, self._shortened(method))
         budget = self._budget(piece)
         if is_long(piece.content) and (by_sentences := replace(piece, features=Sentences()).explicand()).shape[0] > 1:
-            return Plan(by_sentences, Rise(samples=budget.sentences), explicand, budget)
+            return Plan(by_sentences, KernelShap(samples=budget.sentences), explicand, budget)
         return Plan(explicand, Rise(samples=budget.words))
 
     def _shortened(self, method: Method) -> RemovalMethod:
@@ -435,20 +435,33 @@ class Matcher:
     def _budget(self, piece: Piece) -> Budget:
         return self.budgets[self.settings.many and not piece.is_query] * self._share
 
-    def run(self, piece: Piece, *targets: Target) -> Run | NestedRun:
-        """Return the runs of an input, from memory or the cache folder where they were made before."""
+    def run(self, piece: Piece, *targets: Target) -> Run:
+        """Return the run of an input, from memory or the cache folder where it was made before."""
         key = self._explicand(piece)[1]
         if key not in self._runs:
             self._runs[key] = self._carried_out(piece, targets)
         return self._runs[key]
 
-    def _carried_out(self, piece: Piece, targets: Sequence[Target], encoder: Encoder | None = None) -> Run | NestedRun:
-        """Return the runs of a piece, of its tower or another encoder of the same inputs."""
+    def _carried_out(self, piece: Piece, targets: Sequence[Target], encoder: Encoder | None = None) -> Run:
+        """Return the run of a piece, of its tower or another encoder of the same inputs; of a long text the second one."""
 
         def make(explicand: Explicand, method: RemovalMethod) -> Run:
             return cached_run(encoder or piece.tower, explicand, method, targets, progress=self.progress)
 
-        return self._plan(piece).carried_out(make, targets[0] if targets else None)
+        plan = self._plan(piece)
+        run = make(plan.features, plan.method)
+        if plan.by_words is None or not targets:
+            return run
+        self._sentence_runs[self._explicand(piece)[1]] = run
+        refined = plan.refined(run, targets[0])
+        with suppress(BudgetError):  # the sentences are known then
+            return run if refined is None else make(refined, Rise(samples=plan.budget.inside))
+        return run
+
+    def sentences(self, piece: Piece, target: Target) -> Attribution | None:
+        """Return the attribution to the sentences of an input at two levels; None of others."""
+        run = self._sentence_runs.get(self._explicand(piece)[1])
+        return None if run is None else run.explain(target)
 
     def representation(self, piece: Piece) -> Tensor:
         """Return the representation of an input, ``[d]``; a run has it already."""
@@ -481,8 +494,7 @@ class Matcher:
             answers = self.settings.method.explain(piece.tower, explicand, targets, progress=self.progress)
             return _side(answers, None, piece)
         run = self.run(piece, *targets)
-        sentences = run.explain_sentences(targets[0]) if isinstance(run, NestedRun) else None
-        return replace(_side(run.explain(targets), run, piece), sentences=sentences)
+        return replace(_side(run.explain(targets), run, piece), sentences=self.sentences(piece, targets[0]))
 
     def match(self, found: Found, foil: Foil | None, name: str) -> dict[str, Any]:
         """Return the match of the query and an input, as arguments of :class:`Match`."""
@@ -496,7 +508,7 @@ class Matcher:
         scores = [float(similarity_to(each, self.measure).score(own)[0]) for each in (document, *others)]
         first, second, pairs = sides[0].run, sides[1].run, None
         if first is not None and second is not None and isinstance(self.measure, LinearSimilarity):
-            pairs = partial(run_interactions, first, second, self.measure)
+            pairs = partial(interactions, first, second, self.measure)
         exact = None
         if is_sparse(found.piece.tower) and first is not None and second is not None:
             exact = shared_terms(found.piece.tower.module, first, second)
@@ -518,7 +530,7 @@ class Matcher:
         return closest_to(other.pieces, self.representation(query), self.measure, other.representations)
 
 
-def _side(answers: Sequence[Attribution], run: Run | NestedRun | None, piece: Piece) -> MatchSide:
+def _side(answers: Sequence[Attribution], run: Run | None, piece: Piece) -> MatchSide:
     """Return a side from one answer, or from those to the difference, the corpus and the foil."""
     if len(answers) == 1:
         return MatchSide(answers[0], answers[0], None, run, piece.window)

@@ -22,7 +22,7 @@ from cocoax.masking import BitMasks
 from cocoax.masking.control_variates import ORDERS, REST, product_kernel
 from cocoax.methods import Attribution, Interactions, Rise, Run
 from cocoax.methods.method import Input
-from cocoax.questions.long_texts import Budget, NestedRun, Plan, is_long, with_spans
+from cocoax.questions.long_texts import Budget, Plan, is_long, with_spans
 from cocoax.questions.match_results import MatchSide
 from cocoax.questions.matches import Foil, Found, Matcher
 from cocoax.questions.windows import Piece
@@ -30,8 +30,8 @@ from cocoax.references import Reference
 from cocoax.results.interactions import PairSide, Sampled
 from cocoax.targets import Target, similarity_to
 
-MATCH_BUDGET = Budget(words=256, sentences=64, each=16)
-HIT_BUDGET = Budget(words=96, sentences=40, each=12, deep=2)
+MATCH_BUDGET = Budget(words=256, sentences=40, inside=72)
+HIT_BUDGET = Budget(words=96, sentences=24, inside=40, deep=2)
 
 
 class RerankerMatcher(Matcher):
@@ -88,8 +88,7 @@ class RerankerMatcher(Matcher):
             difference = _difference(query, mean, f"{name} rather than {foil.name}")
         document = replace(document, metadata={**document.metadata, "target": "the query"})
         word = "score of"
-        first = run.sentences if isinstance(run, NestedRun) else run
-        sampled = isinstance(first.masks, BitMasks)
+        sampled = isinstance(run.masks, BitMasks)
         return {
             "query_side": MatchSide(difference, query, mean, run, word=word),
             "document_side": MatchSide(document, document, None, run, word=word),
@@ -97,7 +96,7 @@ class RerankerMatcher(Matcher):
             "others": tuple(other.score for other in others),
             "rather_than": foil.name if foil else "",
             "measure": "score",
-            "pairs": partial(_joint_interactions, first, found.piece.content) if sampled else None,
+            "pairs": partial(_joint_interactions, run, found.piece.content) if sampled else None,
         }
 
 

@@ -7,7 +7,6 @@ from typing import Any
 import torch
 
 from cocoax.methods import Run
-from cocoax.questions.long_texts import NestedRun
 from cocoax.show import Table
 
 
@@ -16,11 +15,11 @@ def is_sparse(encoder: Any) -> bool:
     return hasattr(encoder.module, "terms")
 
 
-def shared_terms(module: Any, query: Run | NestedRun, document: Run | NestedRun) -> Table:
+def shared_terms(module: Any, query: Run, document: Run) -> Table:
     """Return the terms that both share, their weights, whose products sum to the score, and the words that raise each most.
 
     Weights and products are exact. The words are those whose removal lowers the weight of the term most, by the masked copies
-    of the run: of a text at two levels, its sentences.
+    of the run.
     """
     weights = [run.anchors[0].double() for run in (query, document)]
     products = weights[0] * weights[1]
@@ -34,13 +33,12 @@ def shared_terms(module: Any, query: Run | NestedRun, document: Run | NestedRun)
     return Table(columns, tuple(rows), title="Terms that query and document share (exact)")
 
 
-def _words_for(run: Run | NestedRun, numbers: list[int]) -> list[str]:
+def _words_for(run: Run, numbers: list[int]) -> list[str]:
     """Return the feature that raises the weight of each term most; empty where none does."""
-    first = run.sentences if isinstance(run, NestedRun) else run
-    names = first.explicand.names
+    names = run.explicand.names
     if not numbers or names is None:
         return [""] * len(numbers)
-    weights, anchors = (part[:, numbers].double() for part in (first.representations, first.anchors))
-    effects = first.method.effects(first.masks, weights, anchors).values
+    weights, anchors = (part[:, numbers].double() for part in (run.representations, run.anchors))
+    effects = run.method.effects(run.masks, weights, anchors).values
     values, best = torch.max(effects.reshape(len(numbers), -1), dim=1)
     return [names[place] if value > 0 else "" for value, place in zip(values.tolist(), best.tolist(), strict=True)]

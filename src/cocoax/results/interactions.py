@@ -515,4 +515,4 @@ def _same(masks: Mapping[str, Tensor], others: Mapping[str, Tensor]) -> bool:
 def _begin_alike(one: Tensor, other: Tensor) -> bool:
     """Return whether the shorter of two tensors is the beginning of the other, cell by cell: 8 x 6 may be 6 x 8."""
     count = min(len(one), len(other))
-    return torch.equal(one[:count].reshape(count, -1), other[:count].reshape(count, -1))
+    return count == 0 or torch.equal(one[:count].reshape(count, -1), other[:count].reshape(count, -1))
