@@ -278,7 +278,7 @@ def by_sentence(attribution: cocoax.Attribution, parts: Sequence[str]) -> np.nda
     return values
 
 
-# The default's values of sentences are those of its first run, of 24 samples, which the run of 74 begins with.
+# The default's values of sentences are those of its first run, of 24 samples.
 PLANTED: dict[str, dict[str, Any]] = {
     "sentences, 74 samples": {"features": "sentences", "method": cocoax.Rise(samples=74)},
     "the default": {},
@@ -304,7 +304,7 @@ def planted_evidence(count: int, full: int, out: Path) -> None:
                 if number >= full:
                     if name not in ALWAYS:
                         continue
-                    options = options or {"features": "sentences", "method": cocoax.Rise(samples=24)}
+                    options = options or {"features": "sentences", "method": cocoax.KernelShap(samples=24)}
                 side = explain_text(encoder, text, corpus, progress=False, **options)
                 attribution = side.sentences or side.attribution
                 exact = len(attribution.values) == len(parts)
