@@ -158,3 +158,9 @@ def test_page__of_a_photo_is_small() -> None:
     noise = np.random.default_rng(0).integers(0, 255, (400, 600, 3)).astype(np.uint8)
     views = [HeatMap(Effects(np.random.default_rng(1).normal(size=(14, 14))), noise)]
     assert len(html.page("Noise", (), views)) < 1_000_000
+
+
+def test_page__letters_that_no_font_here_has_are_text_and_no_warning() -> None:
+    page = html.page("🦄", (), [attribution(text("🦄 שלום c"), (3,)).view()])
+    (drawn,) = re.findall(r'href="data:image/svg[^,]+,([^"]+)"', page)
+    assert "🦄" in base64.b64decode(drawn).decode()

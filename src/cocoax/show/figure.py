@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import io
 import re
+import warnings
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -92,7 +93,8 @@ def png(figure: Figure, dpi: float) -> bytes:
 def svg(figure: Figure, options: PlotOptions = DEFAULT, dpi: float = 110) -> str:
     """Return a figure as small SVG, for pages that hold it: opaque pictures in it are JPEGs."""
     file = io.StringIO()
-    with rc_settings({**FILE_SETTINGS, **options.look.settings}):
+    with rc_settings({**FILE_SETTINGS, **options.look.settings}), warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "Glyph", UserWarning)  # text is text: who looks at it has the letters
         figure.savefig(file, format="svg", dpi=dpi, metadata={"Date": None})
     return re.sub(r"data:image/png;base64,([^\"]+)", _as_jpeg, file.getvalue())
 
