@@ -278,6 +278,7 @@ def _session(module: nn.Module, batch: Tensor) -> Any:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = torch.get_num_threads()
     options.log_severity_level = 4
+    options.enable_mem_pattern = False  # which keeps a block of memory for every size of picture
     # Between batches torch works with as many threads.
     options.add_session_config_entry("session.intra_op.allow_spinning", "0")
     return onnxruntime.InferenceSession(written.getvalue(), options, providers=["CPUExecutionProvider"])
