@@ -8,7 +8,7 @@ from abc import ABC, abstractmethod
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from functools import cache, cached_property, singledispatch
+from functools import cached_property, singledispatch
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
@@ -152,7 +152,8 @@ class _HeldInputs(_Collection):
         self.similarity = _linear(similarity)
         self.space, self.noun = encoder.space, encoder.inputs.noun
         self.method = Rise(samples=200) if method is None else method
-        self._field_of = cache(self._field_of_run)  # of an input by its number; maps are made of it
+        self._fields: dict[tuple[int, bool], Field] = {}
+        self._by_windows = False  # whether a map is made of windows, as what was looked at
 
     @cached_property
     def representations(self) -> Tensor:
@@ -185,6 +186,13 @@ class _HeldInputs(_Collection):
                 shown.update()
         return vectors
 
+    def _field_of(self, number: int) -> Field:
+        """Return the field of an input, of which maps are made."""
+        key = number, self._by_windows
+        if key not in self._fields:
+            self._fields[key] = self._field_of_windows(number) if self._by_windows else self._field_of_run(number)
+        return self._fields[key]
+
     def _field_of_run(self, number: int) -> Field:
         run = self.method.run(self.encoder, self.items[number], progress=False)
         shape = run.explicand.shape
@@ -197,7 +205,7 @@ class _HeldInputs(_Collection):
         explicand = self.encoder.explicand(self.items[number])
         windows = _windows(self.encoder.inputs, explicand)
         if windows is not None:
-            self._field_of = cache(self._field_of_windows)
+            self._by_windows = True
             return self._encoded(windows).flatten(0, 1)
         shape = tuple(explicand.shape)
         labels = labels_of(shape, (min(_CELLS, shape[0]), min(_CELLS, shape[-1])))
