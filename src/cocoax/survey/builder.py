@@ -447,7 +447,9 @@ class EntryBuilder:
             if self._folds:
                 kept = plan.masks.full(slice(0, 1)).reshape(1, *explicand.shape).float()
                 together += list(self.removal.masked(explicand, emptied, kept))
-        return replace(loaded, explicand=explicand, emptied=emptied, plan=plan, together=together)
+        # Of photos that wait for the encoder no more is kept than goes into the index.
+        small = replace(explicand, display=explicand.display.small())
+        return replace(loaded, explicand=small, emptied=emptied, plan=plan, together=together)
 
     def make(self, group: Sequence[_LoadedItem]) -> Iterator[Entry]:
         """Yield the entries of some inputs, whose anchors are encoded together; an error is that of one input alone."""
@@ -500,7 +502,7 @@ class EntryBuilder:
             game.anchors[1:].float().mean(0),
             field,
             (plan.noise @ vectors).float(),
-            explicand.display.small(),
+            explicand.display,
             labels,
         )
 
