@@ -13,7 +13,7 @@ import matplotlib.pyplot as plt
 import pytest
 import torch
 
-from cocoax.store import atomic_write, folder_lock, write_as_named, write_figure, write_safetensors, write_text
+from cocoax.store import atomic_write, folder_lock, write_figure, write_safetensors, write_text
 from cocoax.store.files import as_path
 
 
@@ -138,17 +138,3 @@ def test_folder_lock__a_killed_process_keeps_nobody_waiting(tmp_path: Path) -> N
 
 def test_as_path__the_folder_one_is_in() -> None:
     assert as_path(".") == Path(".")
-
-
-def test_write_as_named__a_file_by_its_ending_or_all_into_a_folder(tmp_path: Path) -> None:
-    kinds = {".md": lambda file: write_text(file, "words"), ".json": lambda file: write_text(file, "1")}
-    assert write_as_named(tmp_path / "x.JSON", "answer", kinds) == [tmp_path / "x.JSON"]
-    assert (tmp_path / "x.JSON").read_text() == "1"
-    files = write_as_named(str(tmp_path / "v1.2"), "answer", kinds)
-    assert files == [tmp_path / "v1.2" / "answer.md", tmp_path / "v1.2" / "answer.json"]
-    with pytest.raises(ValueError, match=r"Files end in \.md, \.json; .* Got x\.PDF"):
-        write_as_named(tmp_path / "x.PDF", "answer", kinds)
-    assert not (tmp_path / "x.PDF").exists()
-    (tmp_path / "y.md").mkdir()
-    with pytest.raises(IsADirectoryError, match=r"y\.md is a folder; name a file in it"):
-        write_as_named(tmp_path / "y.md", "answer", kinds)

@@ -239,7 +239,7 @@ def test_build__a_folder_with_a_foreign_file_is_refused_and_left_alone(folder: P
     foreign = tmp_path / "index" / name
     foreign.parent.mkdir(parents=True)
     foreign.write_text("the user's own")
-    with pytest.raises(ValueError, match="is not empty and no index"):
+    with pytest.raises(ValueError, match="is not empty, and no index"):
         build(photos.encoder(), folder, tmp_path / "index", METHOD)
     assert [path for path in (tmp_path / "index").rglob("*") if path.is_file()] == [foreign]
     assert foreign.read_text() == "the user's own"

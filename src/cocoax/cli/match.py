@@ -256,11 +256,10 @@ def ask_text(
 
 def _save_beside(result: Result, folder: Path) -> list[Path]:
     """Write a page and JSON; existing files of other hits stay."""
-    from cocoax.questions.report import free_ending
-    from cocoax.store import folder_lock
+    from cocoax.store import folder_lock, free_ending
 
     with folder_lock(folder):
-        ending = free_ending(folder, f"{result.file}{{}}.html")
+        ending = free_ending(folder, result.file)
         return [result.save(folder / f"{result.file}{ending}{suffix}") for suffix in (".json", ".html")]
 
 

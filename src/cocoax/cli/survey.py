@@ -150,7 +150,7 @@ def ask_index(
         cocoax survey texts-index --question "music rather than traffic"
 
     """
-    from cocoax.questions.report import free_ending
+    from cocoax.store import free_ending
     from cocoax.survey import Index
 
     questions = asked.questions()
@@ -163,7 +163,7 @@ def ask_index(
     for number, question in enumerate(questions):
         survey = index.ask(question, rows, top=top)
         stem = "answer" if len(questions) == 1 else f"answer-{number + 1}"
-        stem += "" if single else free_ending(out, f"{stem}{{}}{_USUAL[0]}")
+        stem += "" if single else free_ending(out, stem)
         paths = [out] if single else [out / f"{stem}{suffix}" for suffix in _USUAL]
         for path in paths:
             path.parent.mkdir(parents=True, exist_ok=True)

@@ -61,7 +61,7 @@ def show_demo(
     from cocoax.show import PlotOptions, Table
     from cocoax.show import figure as drawing
     from cocoax.show.html import page
-    from cocoax.store import write_text
+    from cocoax.store import free_ending, write_text
 
     draw_into_files()
     options = PlotOptions.of({})
@@ -86,7 +86,8 @@ def show_demo(
         "similar the whole picture is, and may be negative where the heat is still in the right place."
     )
     known = "The encoder knows ImageNet's classes: rockets and helmets are among them, women are not, and it shows."
-    files = [out / "collage.png", out / "astronaut.png", out / "report.html"]
+    ending = free_ending(out, "collage", "astronaut", "report")
+    files = [out / f"collage{ending}.png", out / f"astronaut{ending}.png", out / f"report{ending}.html"]
     for file, view in zip(files, panels, strict=False):
         drawing.write(file, drawing.plot([view], options, interactive=False), options)
     table = Table(("question", "score", "where it is", "strongest quadrant"), tuple(rows))

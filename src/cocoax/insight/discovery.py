@@ -50,7 +50,7 @@ from cocoax.results import ResultList
 from cocoax.seeding import check_seed, stream
 from cocoax.show import Curves, Gallery, Line, Paragraph, PlotOptions, Table, View
 from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
-from cocoax.store import write_text
+from cocoax.store import free_ending, write_text
 from cocoax.targets import Target, class_score, similarity_to
 
 if TYPE_CHECKING:
@@ -675,8 +675,10 @@ class Discovery(ResultList[FoundCorpus]):
     def _written(self, path: Path, options: PlotOptions) -> list[Path]:
         """Write the files; in a folder there is one for each reference, too."""
         files = super()._written(path, options)
-        named = [] if files == [path] else self.corpora
-        return files + [found.reference.save(path / "references" / f"{found.number}.safetensors") for found in named]
+        if files == [path]:
+            return files
+        folder = path / f"references{free_ending(path, 'references')}"
+        return files + [found.reference.save(folder / f"{found.number}.safetensors") for found in self.corpora]
 
 
 def discover(

@@ -5,13 +5,12 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from itertools import chain, count
 from pathlib import Path
 
 from cocoax.questions.answers import Answer
 from cocoax.show import Table, View
 from cocoax.show.html import page
-from cocoax.store import folder_lock, to_json, write_text
+from cocoax.store import folder_lock, free_ending, to_json, write_text
 
 
 def write_answers(folder: str | Path, title: str, answers: Sequence[Answer]) -> list[Path]:
@@ -26,17 +25,18 @@ def write_answers(folder: str | Path, title: str, answers: Sequence[Answer]) -> 
         raise ValueError("There are 0 answers to write; ask at least one question.")
     folder = Path(folder)
     with folder_lock(folder):
-        return _write_answers(folder, title, answers, free_ending(folder, "report{}.html"))
+        return _write_answers(folder, title, answers)
 
 
-def _write_answers(folder: Path, title: str, answers: Sequence[Answer], ending: str) -> list[Path]:
-    """Write files whose names have this ending; the report comes last, so that the ending is taken only by whole answers."""
+def _write_answers(folder: Path, title: str, answers: Sequence[Answer]) -> list[Path]:
+    """Write files of names that are free."""
+    stems = [f"{number}-{_slug(answer.name)}" for number, answer in enumerate(answers, 1)]
+    ending = free_ending(folder, "report", "answers", *stems)
     files = []
     views: list[View] = []
     plain = []
-    for number, answer in enumerate(answers, 1):
-        stem = f"{number}-{_slug(answer.name)}{ending}"
-        files += [folder / f"{stem}.png", folder / f"{stem}.safetensors"]
+    for stem, answer in zip(stems, answers, strict=True):
+        files += [folder / f"{stem}{ending}.png", folder / f"{stem}{ending}.safetensors"]
         for file in files[-2:]:
             answer.attribution.save(file)
         first, *others = answer.views()
@@ -53,15 +53,6 @@ def _scores(answers: Sequence[Answer]) -> Table:
     """Return the score of each answer, and what it is the difference of."""
     rows = tuple((answer.name, answer.score, answer.corpus_score, answer.foil_score) for answer in answers)
     return Table(("question", "score", "corpus_score", "foil_score"), rows)
-
-
-def free_ending(folder: Path, name: str) -> str:
-    """Return what goes into the braces of a file's name so that there is no such file yet: nothing, ``-2``, ``-3``, ….
-
-    So what is there from an earlier time stays.
-    """
-    endings = chain([""], (f"-{time}" for time in count(2)))
-    return next(ending for ending in endings if not (folder / name.format(ending)).exists())
 
 
 def _slug(text: str) -> str:

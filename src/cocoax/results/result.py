@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 from cocoax.checks import import_optional
 from cocoax.show import PlotOptions, Table, View
-from cocoax.store import as_path, atomic_write, to_json, write_text
+from cocoax.store import as_path, atomic_write, free_ending, to_json, write_text
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -123,8 +123,9 @@ class Result(ABC):
         """Write it as the path's ending says; return the path.
 
         A figure (.png, .pdf, .svg), a page that loads nothing (.html), numbers (.json), the table (.csv, .parquet), and what
-        ``load`` reads (.safetensors) where there is such a function. A path without an ending is a folder, which gets a page,
-        numbers and a figure. Options are those of :meth:`plot`.
+        ``load`` reads (.safetensors) where there is such a function. A file of that name is replaced. A path without an
+        ending is a folder, which gets a page, numbers and a figure; their names end in ``-2`` and so on where such files are
+        there already. Options are those of :meth:`plot`.
         """
         path, chosen = as_path(path), PlotOptions.of(options)
         self._written(path, chosen)
@@ -145,7 +146,8 @@ class Result(ABC):
                 f"Files end in {', '.join(writers)}; a path without an ending is a folder for a page, numbers and a figure. "
                 f"Got {path.name!r} instead."
             )
-        files = [path / f"{self.file}{own}" for own in (".html", ".json", ".png")]
+        stem = self.file + free_ending(path, self.file)
+        files = [path / f"{stem}{own}" for own in (".html", ".json", ".png")]
         for file in files:
             writers[file.suffix](file, options)
         return files

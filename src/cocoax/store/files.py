@@ -6,8 +6,9 @@ import json
 import math
 import os
 import secrets
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
+from itertools import chain, count
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -154,19 +155,14 @@ def write_figure(path: str | Path, figure: Figure, dpi: int = 150) -> Path:
 OTHERS = {".html", ".htm", ".json", ".png", ".jpg", ".jpeg", ".svg", ".pdf", ".md", ".txt", ".csv"}  # that no folder has
 
 
-def write_as_named(path: str | Path, name: str, kinds: Mapping[str, Callable[[Path], Path]]) -> list[Path]:
-    """Write the one kind of file that a path's ending names; for another path all kinds, into a folder. Return the files.
+def free_ending(folder: Path, *stems: str) -> str:
+    """Return what names in a folder must end in so that nothing there is replaced: nothing, ``-2``, ``-3``, ….
 
-    Args:
-        path: of a file, or of a folder.
-        name: of the files in a folder, without their endings.
-        kinds: what writes a file, by its ending: ``{".html": ..., ".json": ...}``.
-
+    ``stems`` are the names that are going to be written, without ``.html`` and the like.
     """
-    path = as_path(path)
-    check_ending(path, kinds)
-    write = kinds.get(path.suffix.lower())
-    return [write(path)] if write else [write(path / f"{name}{ending}") for ending, write in kinds.items()]
+    taken = {name.partition(".")[0] for name in os.listdir(folder)} if folder.is_dir() else set()
+    endings = chain([""], (f"-{time}" for time in count(2)))
+    return next(ending for ending in endings if not any(f"{stem}{ending}" in taken for stem in stems))
 
 
 def check_ending(path: Path, endings: Iterable[str]) -> None:

@@ -70,11 +70,15 @@ class UnitFolder:
         text = to_json({"kind": self.layout.kind, **plain}, indent=1)
         write_text(self.folder / self.head, with_checksum(text) + "\n")
 
-    def foreign_files(self) -> list[Path]:
-        """Return what is in the folder, below it not, that is neither head, unit folder, lock nor left by a killed writer."""
-        own = {self.folder / self.head, self.folder / self.units, self.folder / LOCK, *self.leftovers()}
+    def check_unused(self) -> None:
+        """Raise if a folder without a head holds anything but what a killed writer left there: it is the user's own."""
+        own = {self.folder / self.units, self.folder / LOCK, *self.leftovers()}
         there = sorted(self.folder.iterdir()) if self.folder.is_dir() else []
-        return [path for path in there if path not in own]
+        if self.files() or any(path not in own for path in there):
+            raise ValueError(
+                f"{self.folder} is not empty, and no {self.layout.kind}: it has no {self.head}. Choose an empty folder, or a "
+                "new one."
+            )
 
     def leftovers(self) -> list[Path]:
         """Return the unfinished files of killed writers, by the names that :func:`atomic_write` gives them."""
@@ -124,12 +128,8 @@ class Results:
                     f"{folder} holds results with other options: {changed[0]} was {earlier.get(changed[0])!r}, now it is "
                     f"{self.options.get(changed[0])!r}. Pass another folder, or the same options as in its {path.name}."
                 )
-        elif self.units.files():
-            raise ValueError(
-                f"{folder} holds results but not the {path.name} that tells how they were made; put that file back, or pass "
-                "another folder."
-            )
         else:
+            self.units.check_unused()
             self.units.write_head({"options": self.options})
 
     def path(self, unit: str) -> Path:

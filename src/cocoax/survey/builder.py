@@ -203,8 +203,7 @@ def _with_baseline(method: RemovalMethod, baseline: str | None, encoder: Encoder
 def _check_folder(folder: UnitFolder, manifest: Manifest) -> Manifest | None:
     """Return the manifest that is there; raise if the folder holds something else than an index that was made in this way."""
     if not (folder.folder / folder.head).exists():
-        if folder.foreign_files() or folder.files():
-            raise ValueError(f"{folder.folder} is not empty and no index; choose an empty folder, or a new one.")
+        folder.check_unused()
         return None
     earlier = Manifest.load(folder.folder)
     earlier.check(manifest)

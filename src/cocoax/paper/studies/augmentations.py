@@ -28,6 +28,7 @@ from cocoax.references import Reference
 from cocoax.results import ResultList
 from cocoax.seeding import stream
 from cocoax.show import Gallery, Photo, Table, View
+from cocoax.store import free_ending
 from cocoax.targets import contrastive_corpus_similarity
 
 ORIGINAL = "original"
@@ -117,10 +118,10 @@ class AugmentedPicture(ResultList[_Augmented]):
         files = super().save_all(path, **options)
         if len(files) == 1:
             return files
-        named = [
-            (Path(path) / f"{number}-{each.name.replace(' ', '-')}.safetensors", each) for number, each in enumerate(self)
-        ]
-        return files + [each.attribution.save(file) for file, each in named]
+        stems = [f"{number}-{each.name.replace(' ', '-')}" for number, each in enumerate(self)]
+        ending = free_ending(Path(path), *stems)
+        named = [Path(path) / f"{stem}{ending}.safetensors" for stem in stems]
+        return files + [each.attribution.save(file) for file, each in zip(named, self, strict=True)]
 
 
 def explain_augmentations(
