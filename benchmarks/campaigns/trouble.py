@@ -123,7 +123,7 @@ def humble() -> None:
 
 def full_disk(place: Place) -> str:
     """No file may be written: the run is not kept, with a note, and the answers are refused by the name of a file."""
-    return refused(place.ask(prepare=limited(100)), "cannot be kept", str(place.out), "File too large")
+    return refused(place.ask(prepare=limited(100)), "cannot be written", str(place.out), "File too large")
 
 
 def full_disk_of_files(place: Place) -> str:
@@ -205,7 +205,7 @@ def read_only_cache(place: Place) -> str:
     """The cache cannot be written: the answer is there, with a note."""
     place.cache.mkdir()
     forbid(place.cache, 0o055)
-    return answered(place.ask(prepare=humble), "cannot be kept", str(place.cache), "Permission denied")
+    return answered(place.ask(prepare=humble), "cannot be written", str(place.cache), "Permission denied")
 
 
 def cache_of_another_user(place: Place) -> str:

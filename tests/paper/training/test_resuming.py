@@ -182,6 +182,6 @@ def test_training__refuses_to_replace_what_one_without_its_checkpoints_left(tmp_
     Training(RECIPE, noise(), tmp_path / "old").run(say=quiet)
     (tmp_path / "new").mkdir()
     before = (tmp_path / "old" / left).rename(tmp_path / "new" / left).read_bytes()
-    with pytest.raises(FileExistsError, match="checkpoints are gone"):
+    with pytest.raises(ValueError, match="is not empty, and no folder of results"):
         Training(RECIPE, noise(), tmp_path / "new")
     assert (tmp_path / "new" / left).read_bytes() == before

@@ -76,10 +76,6 @@ class Training:
             self.folder, recipe.plain() | {"data": data.fingerprint}, _CHECKPOINT, r"step-\d{9}\.safetensors"
         )
         self._restore()
-        if not self.step and (foreign := next((path for path in (self.log, self.finished) if path.exists()), None)):
-            raise FileExistsError(
-                f"{foreign} is of a training whose checkpoints are gone; pass another folder to start anew."
-            )
 
     @property
     def log(self) -> Path:
