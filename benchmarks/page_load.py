@@ -186,8 +186,8 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as folder, serving(Path(folder), str(chosen.places)) as (server, address):
         record = asyncio.run(run(address, server.pid, chosen.visitors, chosen.minutes))
         tracebacks = (Path(folder) / "errors").read_text().count("Traceback")
-    figures = {**record.describe(chosen.minutes), "tracebacks of the server": tracebacks}
-    print(json.dumps(figures, indent=2))
+        figures = {**record.describe(chosen.minutes), "tracebacks of the server": tracebacks}
+        print(json.dumps(figures, indent=2), flush=True)  # before the server ends, which takes long on a busy machine
     raise SystemExit(bool(record.failures) or tracebacks > 0 or figures["ratio"] > 1.1)
 
 
