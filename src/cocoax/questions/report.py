@@ -12,6 +12,8 @@ from cocoax.show import Table, View
 from cocoax.show.html import page
 from cocoax.store import folder_lock, free_ending, to_json, write_text
 
+_UNFINISHED = ".cocoax.unfinished"  # names the files that are being written
+
 
 def write_answers(folder: str | Path, title: str, answers: Sequence[Answer]) -> list[Path]:
     """Write all there is to a set of answers about one picture; returns the files.
@@ -29,9 +31,12 @@ def write_answers(folder: str | Path, title: str, answers: Sequence[Answer]) -> 
 
 
 def _write_answers(folder: Path, title: str, answers: Sequence[Answer]) -> list[Path]:
-    """Write files of names that are free."""
+    """Write files of names that are free; what a killed process left half done, by its note, is written again."""
     stems = [f"{number}-{_slug(answer.name)}" for number, answer in enumerate(answers, 1)]
-    ending = free_ending(folder, "report", "answers", *stems)
+    every, unfinished = ("report", "answers", *stems), folder / _UNFINISHED
+    killed = unfinished.read_text(encoding="utf-8").splitlines() if unfinished.is_file() else []
+    ending = free_ending(folder, *every, own=killed)
+    write_text(unfinished, "\n".join(f"{stem}{ending}" for stem in every))
     files = []
     views: list[View] = []
     plain = []
@@ -46,7 +51,9 @@ def _write_answers(folder: Path, title: str, answers: Sequence[Answer]) -> list[
         plain.append({**answer.facts(values=False), "map": files[-1].name, "overlay": files[-2].name})
     content = {"title": title, "answers": plain}
     json_file = write_text(folder / f"answers{ending}.json", to_json(content, indent=1))
-    return [write_text(folder / f"report{ending}.html", page(title, (), views, table=_scores(answers))), json_file, *files]
+    report = write_text(folder / f"report{ending}.html", page(title, (), views, table=_scores(answers)))
+    unfinished.unlink()
+    return [report, json_file, *files]
 
 
 def _scores(answers: Sequence[Answer]) -> Table:

@@ -155,12 +155,12 @@ def write_figure(path: str | Path, figure: Figure, dpi: int = 150) -> Path:
 OTHERS = {".html", ".htm", ".json", ".png", ".jpg", ".jpeg", ".svg", ".pdf", ".md", ".txt", ".csv"}  # that no folder has
 
 
-def free_ending(folder: Path, *stems: str) -> str:
+def free_ending(folder: Path, *stems: str, own: Collection[str] = ()) -> str:
     """Return what names in a folder must end in so that nothing there is replaced: nothing, ``-2``, ``-3``, ….
 
-    ``stems`` are the names that are going to be written, without ``.html`` and the like.
+    ``stems`` are the names that are going to be written, without ``.html`` and the like; ``own`` may be replaced.
     """
-    taken = {name.partition(".")[0] for name in os.listdir(folder)} if folder.is_dir() else set()
+    taken = {name.partition(".")[0] for name in os.listdir(folder)} - {*own} if folder.is_dir() else set()
     endings = chain([""], (f"-{time}" for time in count(2)))
     return next(ending for ending in endings if not any(f"{stem}{ending}" in taken for stem in stems))
 
