@@ -109,7 +109,7 @@ def test_write_answers__killed_before_the_end_is_written_again_under_the_same_na
     assert [(file.name, file.read_bytes()) for file in files] == [(file.name, file.read_bytes()) for file in undisturbed]
 
 
-def interrupted(*_arguments: object) -> None:
+def interrupted(*_arguments: object, **_options: object) -> None:
     raise KeyboardInterrupt
 
 
