@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -252,6 +253,21 @@ def test_discover__importance_among_more_than_references_keep() -> None:
 
 
 # --- files --------------------------------------------------------------------------------------------------------------
+
+
+def test_discover__leaves_no_tensor_behind() -> None:
+    """Without the garbage collector: nothing that a call made is part of a reference cycle."""
+    rows, _ = clouds()
+    encoder, counts = table(rows), []
+    gc.collect()
+    gc.disable()
+    try:
+        for _ in range(4):
+            cocoax.discover(encoder, rows, 3, explainer=EXPLAINER)
+            counts.append(sum(issubclass(type(one), torch.Tensor) for one in gc.get_objects()))
+    finally:
+        gc.enable()
+    assert len(set(counts[1:])) == 1
 
 
 def test_discovery__files_and_notebooks(found: Discovery, tmp_path: Path) -> None:

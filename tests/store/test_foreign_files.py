@@ -81,7 +81,7 @@ def study(place: Workshop, out: Path) -> None:
 
 
 def localisation(place: Workshop, out: Path) -> None:
-    localise(two_towers(), [example(0)], cocoax.Rise(samples=10, grid=3), folder=out, keep_runs=True)
+    localise(two_towers(), [example(0)], cocoax.Rise(samples=10, grid=3), folder=out)
 
 
 def training(place: Workshop, out: Path) -> None:
