@@ -258,7 +258,8 @@ def test_discover__importance_among_more_than_references_keep() -> None:
 def test_discover__leaves_no_tensor_behind() -> None:
     """Without the garbage collector: nothing that a call made is part of a reference cycle."""
     rows, _ = clouds()
-    encoder, counts = table(rows), []
+    encoder = table(rows)
+    counts: list[int] = []
     gc.collect()
     gc.disable()
     try:
