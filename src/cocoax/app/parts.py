@@ -159,7 +159,7 @@ def scatter(places: np.ndarray, names: Sequence[str], groups: Sequence[str], tot
     )
     some = f"{len(names):,} of {total:,} inputs" if len(names) < total else f"{total:,} inputs"
     return (
-        f'<fieldset class="cx-uses"><legend>A click on a point</legend>{choices}'
+        f'<fieldset class="cx-uses" id="cx-uses"><legend>A click on a point</legend>{choices}'
         '<button type="button" class="cx-clear">Clear groups</button></fieldset>'
         f'<svg class="cx-scatter" viewBox="0 0 1000 520" role="group" aria-label="inputs by similarity">{points}</svg>'
         f'<p class="cx-says" role="status" aria-live="polite">{some}, along the two directions in which they differ '
