@@ -41,7 +41,7 @@ def _(view: Bars, ax: Axes, options: PlotOptions = DEFAULT) -> None:
     labels = [wrapped(view.names[index], _name_width(options), _LINES) for index in drawn]
     rooms = np.array([_bar_height(label) for label in labels])
     places = rooms.cumsum() - rooms / 2
-    unsure = effects.uncertain(options.limit)[drawn] & (options.uncertainty != "none")
+    unsure = effects.uncertain(0.0)[drawn] & (options.uncertainty != "none")  # a bar has a length, however short
     errors = None if effects.error is None else 2 * effects.error[drawn]
     colours = [share_rgb(value) for value in values]
     bars = ax.barh(places, values, 1.6 * _LINE, xerr=errors, color=colours, error_kw={"lw": 0.7, "ecolor": "#777777"})
@@ -57,7 +57,7 @@ def _(view: Bars, ax: Axes, options: PlotOptions = DEFAULT) -> None:
     if options.limit is not None:
         ax.set_xlim(-options.limit, options.limit)
     left = f"; {len(effects.values) - len(drawn)} smaller ones not shown" if len(effects.values) > len(drawn) else ""
-    note = noise_note([(effects, options.limit)], options)
+    note = noise_note([(effects, 0.0)], options)
     words = [effects.meaning + left, *([note] if note else [])]
     width = letters(options.inches or 5.0, options.look.small)
     ax.set_xlabel("\n".join(wrapped(line, width) for line in words), color=options.look.quiet)
