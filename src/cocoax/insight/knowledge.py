@@ -154,8 +154,7 @@ class Knowledge(Result):
         label = "members of the corpus" if self.test == "held-out members" else "inputs"
         ticks = (*(float(of.size) for of in self.sizes if of.size < 0.75 * whole), float(whole))
         title = wrapped(self._caption, 56, 2)
-        marks = (("y", 0.5, self.chance),)
-        return [Curves(tuple(lines), label, self.measured, marks, ticks, logarithmic=True, title=title)]
+        return [Curves(tuple(lines), label, self.measured, (("y", 0.5, self.chance),), ticks, logarithmic=True, title=title)]
 
     def table(self) -> Table:
         """Return one row for each size of the corpus that was tried, and one for all of it."""
