@@ -19,7 +19,7 @@ import torch
 from PIL import Image
 
 from cocoax import Answer, Attribution, Curve, Encoder, Explicand, Question, Rise, Run, Side, ask, curves
-from cocoax.app.sessions import PANELS, Pictures, Progress, Session, no_pictures
+from cocoax.app.sessions import PANELS, Progress, Session, SidePictures, no_pictures
 from cocoax.encoders.families.processors import noise
 from cocoax.inputs.image import open_image
 from cocoax.inputs.sound import Sounds, read_file
@@ -324,7 +324,7 @@ class EncoderService:
             session.changes += 1
         self.answer(session, panel)
 
-    def _question(self, pictures: Pictures, like: str, unlike: str) -> Question:
+    def _question(self, pictures: SidePictures, like: str, unlike: str) -> Question:
         """Return a question in words and pictures; raise if it cannot be asked."""
         question = Question(Side(captions(like), pictures["like"]), Side(captions(unlike), pictures["unlike"]))
         if (question.like.captions or question.unlike.captions) and not self.takes_words:

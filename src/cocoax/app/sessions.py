@@ -47,10 +47,10 @@ class Progress:
     tolerance: float | None = None
 
 
-Pictures = dict[str, list[Image.Image]]
+SidePictures = dict[str, list[Image.Image]]
 
 
-def no_pictures() -> Pictures:
+def no_pictures() -> SidePictures:
     """Return the reference pictures on the two sides of a new question: none."""
     return {"like": [], "unlike": []}
 
@@ -71,7 +71,7 @@ class Session:
     look: Look = field(default_factory=Look)
     questions: list[Question | None] = field(default_factory=lambda: [None] * PANELS)
     answers: list[Answer | None] = field(default_factory=lambda: [None] * PANELS)
-    pictures: list[Pictures] = field(default_factory=lambda: [no_pictures() for _ in range(PANELS)])
+    pictures: list[SidePictures] = field(default_factory=lambda: [no_pictures() for _ in range(PANELS)])
     sides: dict[str, Image.Image] = field(default_factory=dict)  # pictures of the other views, by view and side
     seen: float = 0.0  # the time of its last event
     connections: int = 0  # heartbeats of its tab

@@ -20,7 +20,7 @@ from cocoax.cli.options import (
     Device,
     EncoderOptions,
     EncoderOrDefault,
-    Features,
+    FeaturesOption,
     GridOrFitted,
     InputArgument,
     Output,
@@ -58,7 +58,7 @@ def find_minimal(
     keep: Annotated[float, ask_option("Share of the score to keep, from that of nothing on.")] = 0.8,
     level: Annotated[float | None, ask_option("The score itself to keep, in place of --keep.")] = None,
     samples: Samples = 400,
-    features: Features = None,
+    features: FeaturesOption = None,
 ) -> None:
     """What is the least of an input that keeps its score? And the least without which it falls?
 
@@ -94,7 +94,7 @@ def find_counterfactual(
     gradient: Annotated[bool, how_option("Change all pixels smoothly instead of parts.", "--gradient")] = False,
     smoothness: Annotated[float, how_option("Of --gradient, in pixels.", min=0)] = 4.0,
     grid: GridOrFitted = None,
-    features: Features = None,
+    features: FeaturesOption = None,
 ) -> None:
     """What is the smallest change of an input that makes it more like the other side?
 
@@ -425,7 +425,7 @@ def compare_methods(
     samples: Samples = 500,
     steps: Annotated[int, how_option("Steps of insertion and deletion curves.", min=1)] = 20,
     randomise: Annotated[bool, how_option("Compare with maps of an encoder with random parameters.", "--randomise")] = False,
-    features: Features = None,
+    features: FeaturesOption = None,
 ) -> None:
     """Which attribution method should be believed on these inputs? By curves, infidelity, agreement and time.
 

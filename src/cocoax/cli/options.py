@@ -109,7 +109,7 @@ _PICTURE_FEATURES = (
     "folder of masks"
 )
 PictureFeatures = Annotated[str | None, how_option(f"What is removed together: {_PICTURE_FEATURES}.", "--features")]
-Features = Annotated[
+FeaturesOption = Annotated[
     str | None,
     how_option(f"What is removed together. Of a picture {_PICTURE_FEATURES}; of a text {_TEXT_FEATURES}.", "--features"),
 ]

@@ -16,7 +16,7 @@ import typer
 from rich.text import Text
 
 import cocoax
-from cocoax.cli.options import AsJson, Crop, Device, EncoderName, Features, Seed, features_named, how_option, out_option
+from cocoax.cli.options import AsJson, Crop, Device, EncoderName, FeaturesOption, Seed, features_named, how_option, out_option
 from cocoax.cli.terminal import (
     Cell,
     ExplainedInterrupt,
@@ -141,7 +141,7 @@ def serve_page(
     device: Device = None,
     crop: Crop = False,
     samples: Annotated[int, how_option("Masked copies of a photo to look at.", min=50, max=5000)] = 1000,
-    features: Features = None,
+    features: FeaturesOption = None,
     index: Annotated[Path | None, how_option("The folder of an index, to ask about its data set.")] = None,
     port: Annotated[
         int | None, typer.Option(help="Port; by default the first free one from 7860 on.", min=1, max=65535)

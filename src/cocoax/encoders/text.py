@@ -11,7 +11,7 @@ from torch import nn
 from cocoax.encoders.embedding import embedding_layer
 from cocoax.encoders.encoder import Encoder
 from cocoax.inputs.features import TextFeatures, features_of
-from cocoax.inputs.text import Features, Texts, Tokenizer, TooLong, check_features
+from cocoax.inputs.text import TextPart, Texts, Tokenizer, TooLong, check_features
 
 
 class TextEncoder(Encoder):
@@ -34,7 +34,7 @@ class TextEncoder(Encoder):
         limit: int,
         pad: int | None = None,
         mask: int | None = None,
-        features: Features = "words",
+        features: TextPart = "words",
         too_long: TooLong = "raise",
         embedding: str | None = None,
         name: str | None = None,

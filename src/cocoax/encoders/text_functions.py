@@ -19,7 +19,7 @@ from cocoax.encoders.encoder import Encoder
 from cocoax.encoders.function_calls import EmbeddingError, FunctionCalls, FunctionModule, vectors_of
 from cocoax.encoders.text import TextEncoder
 from cocoax.inputs import Pictures
-from cocoax.inputs.text import Features, Span, Tokenizer, words
+from cocoax.inputs.text import Span, TextPart, Tokenizer, words
 from cocoax.store import digest
 
 FILLER = "…"
@@ -40,7 +40,7 @@ def text_function_encoder(
     *,
     embed_query: Embed | None = None,
     name: str | None = None,
-    features: Features = "words",
+    features: TextPart = "words",
     query_prefix: str = "",
     document_prefix: str = "",
     filler: str = FILLER,

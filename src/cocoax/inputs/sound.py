@@ -146,7 +146,7 @@ def from_spectra(spectra: Tensor) -> Tensor:
 
 # --- sound ------------------------------------------------------------------------------------------------------------------
 
-Features = Literal["segments", "cells"]
+SoundPart = Literal["segments", "cells"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,12 +242,12 @@ class Sounds(Inputs):
         rate: int,
         preprocess: Callable[[Tensor], Tensor] | None = None,
         *,
-        features: Features = "segments",
+        features: SoundPart = "segments",
         segments: int = 40,
         bands: int = 8,
         longest: float = 60.0,
     ) -> None:
-        check_choice("features", features, get_args(Features))
+        check_choice("features", features, get_args(SoundPart))
         for name, value in (("rate", rate), ("segments", segments), ("bands", bands)):
             check_count(name, value, 1)
         check_positive("longest", longest)

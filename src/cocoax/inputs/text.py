@@ -31,7 +31,7 @@ from cocoax.store import digest
 _CPU_TOKENS = 4096  # tokens of a batch on a CPU: measured with MiniLM, larger ones leave the caches and take 10 % longer
 
 Span = tuple[int, int]
-Features = Literal["words", "tokens", "sentences", "paragraphs"]
+TextPart = Literal["words", "tokens", "sentences", "paragraphs"]
 
 _WORD_BOUNDARY = regex.compile(r"\b", regex.WORD | regex.VERSION1)
 # A sentence ends at . ! ? … (and quotes after them) before a space that no small letter follows, at the marks of Chinese and
@@ -40,10 +40,10 @@ _SENTENCE_END = regex.compile(r"""[.!?…؟۔]+[\p{Pe}\p{Pf}"']*(?=\s+[^\s\p{Ll}
 _EMPTY_LINE = regex.compile(r"\n\s*\n")
 
 
-def check_features(features: str) -> Features:
+def check_features(features: str) -> TextPart:
     """Raise unless it is one of the four."""
-    check_choice("features", features, get_args(Features))
-    return cast("Features", features)
+    check_choice("features", features, get_args(TextPart))
+    return cast("TextPart", features)
 
 
 def words(text: str) -> list[Span]:
@@ -78,7 +78,7 @@ def _pieces(text: str, cuts: Sequence[int]) -> list[Span]:
 _SPANS = {"words": words, "sentences": sentences, "paragraphs": paragraphs}
 
 
-def group(text: str, tokens: Sequence[Span | None], features: Features) -> tuple[list[Span], list[int]]:
+def group(text: str, tokens: Sequence[Span | None], features: TextPart) -> tuple[list[Span], list[int]]:
     """Return the features of a text, and for each token the one that it belongs to; special tokens are None and -1.
 
     A token belongs to the feature it shares most characters with; a token of nothing but space to the one before. Words that
@@ -344,7 +344,7 @@ class Texts(Inputs):
         *,
         pad: int | None = None,
         mask: int | None = None,
-        features: Features = "words",
+        features: TextPart = "words",
         too_long: TooLong = "raise",
         embedding: str | None = None,
     ) -> None:

@@ -58,7 +58,7 @@ def widening(squares: Tensor, fourths: Tensor, n: int) -> Tensor:
 
 
 @dataclass(frozen=True, eq=False)
-class Effects:
+class SampledEffects:
     """How much keeping a feature, rather than removing it, changes each of k scores, with factors of the sampling error.
 
     Attributes:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from cocoax.checks import check_kind
 from cocoax.inputs.segmentation import check_grid, check_sides
-from cocoax.methods.estimate import Effects
+from cocoax.methods.estimate import SampledEffects
 from cocoax.methods.field import default_grid, feature_vectors, in_steps, pooled
 from cocoax.methods.run import Run
 from cocoax.methods.serialise import to_json_value
@@ -122,7 +122,7 @@ class _Side:
             return _layout(explicand.label_map)
         return explicand.shape if self.grid is None else self.grid
 
-    def _laid_out(self, effects: Effects) -> Effects:
+    def _laid_out(self, effects: SampledEffects) -> SampledEffects:
         """Return effects and factors with one value per feature, ``[k, features]`` and ``[n, features]``."""
 
         def per_feature(maps: Tensor) -> Tensor:
@@ -131,7 +131,7 @@ class _Side:
         x = None if effects.x is None else per_feature(effects.x)
         return replace(effects, values=per_feature(effects.values), x=x)
 
-    def measured(self) -> Effects:
+    def measured(self) -> SampledEffects:
         """Return one vector for each feature, ``[d, features]``: what keeping the feature does to the representation."""
         steps = in_steps(self.run, self.masks, self.features, self.anchors)
         first, *others = (self._laid_out(self.run.method.effects(self.masks, *step)) for step in steps)

@@ -19,7 +19,7 @@ from cocoax.encoders import Encoder
 from cocoax.inputs import Explicand
 from cocoax.inputs.segmentation import check_sides
 from cocoax.masking import grid_segments
-from cocoax.methods.estimate import Effects, Estimate
+from cocoax.methods.estimate import Estimate, SampledEffects
 from cocoax.methods.odd_regression import OddRegression, learn_prior, most_telling, odd_regression
 from cocoax.methods.run import RemovalMethod
 from cocoax.seeding import check_seed, stream
@@ -131,13 +131,13 @@ class KernelShap(RemovalMethod):
         sums = torch.stack([(weights * sign[:, None]).T @ residuals for sign in signs(len(weights)).T])
         return sums.mT[..., masks.segments]
 
-    def effects(self, masks: Coalitions, scores: Tensor, anchors: Tensor) -> Effects:
+    def effects(self, masks: Coalitions, scores: Tensor, anchors: Tensor) -> SampledEffects:
         """Return the values, what each pair of coalitions does to them, and how far it is from what the others say."""
         values = masks.regression.values(masks.odd(scores, anchors)).T[:, masks.segments]
         if masks.complete:
-            return Effects(values, torch.zeros(0, *masks.segments.shape, dtype=torch.float64), scores[:0].double())
+            return SampledEffects(values, torch.zeros(0, *masks.segments.shape, dtype=torch.float64), scores[:0].double())
         weights, residuals = self._errors(masks, scores, anchors)
-        return Effects(values, weights[:, masks.segments], residuals)
+        return SampledEffects(values, weights[:, masks.segments], residuals)
 
     @staticmethod
     def _errors(masks: Coalitions, scores: Tensor, anchors: Tensor) -> tuple[Tensor, Tensor]:

@@ -17,7 +17,7 @@ from cocoax.inputs.segmentation import check_grid, check_sides
 from cocoax.masking import BitMasks, Blur, GridMasks
 from cocoax.masking.control_variates import FOLDS, Fit
 from cocoax.masking.masks import PooledMasks, mask_geometry
-from cocoax.methods.estimate import Effects, Estimate, widening
+from cocoax.methods.estimate import Estimate, SampledEffects, widening
 from cocoax.methods.run import RemovalMethod, Run
 from cocoax.results.attribution import Attribution
 from cocoax.seeding import check_seed, stream
@@ -69,7 +69,7 @@ def efficient_estimate(masks: AnyMasks, y: Tensor) -> Estimate:
     return Estimate(relative + neutral[:, None, None], error, neutral)
 
 
-def _effects_of(masks: BitMasks | PooledMasks, y: Tensor) -> Effects:
+def _effects_of(masks: BitMasks | PooledMasks, y: Tensor) -> SampledEffects:
     """Return Cov(y, m) / p(1-p) for scores ``y [n, k]``, ``[k, *cells]``, with factors of its error.
 
     As the efficient estimate: what a linear model of the masks explains is known exactly, and each sample corrects a model
@@ -79,13 +79,13 @@ def _effects_of(masks: BitMasks | PooledMasks, y: Tensor) -> Effects:
     shape = (y.shape[1], *masks.cells.shape[1:])
     if isinstance(masks, BitMasks) and masks.complete:
         centred = _centred(masks)
-        return Effects((y.T @ centred / len(y)).view(shape), centred[:0], y[:0])
+        return SampledEffects((y.T @ centred / len(y)).view(shape), centred[:0], y[:0])
     fit, p = masks.controls.fit(y), masks.keep
     x, differences = _less_own(_centred(masks.firsts), fit) / len(y), masks.units.differences(fit.residuals)
     # The mean of all models is that of their mean coefficients.
     coefficients = torch.einsum("f,f...->...", torch.bincount(fit.fold).double() / len(y), fit.coefficients)
     model = masks.coarse_covariance(coefficients).flatten(1) / (p * (1 - p))
-    return Effects((model + differences.T @ x).view(shape), x.view(-1, *shape[1:]), differences, few=True)
+    return SampledEffects((model + differences.T @ x).view(shape), x.view(-1, *shape[1:]), differences, few=True)
 
 
 def _paper_deviations(masks: AnyMasks, y: Tensor, signs: Callable[[int], Tensor]) -> Tensor:
@@ -375,7 +375,7 @@ class Rise(RemovalMethod):
         """Return masks pooled to the cells of a grid; those over a list of features as they are."""
         return PooledMasks(masks, grid) if isinstance(masks, GridMasks) and grid is not None else masks
 
-    def effects(self, masks: BitMasks | PooledMasks, scores: Tensor, anchors: Tensor) -> Effects:
+    def effects(self, masks: BitMasks | PooledMasks, scores: Tensor, anchors: Tensor) -> SampledEffects:
         """Return Cov(y, m) / p(1-p) of each feature, E[y | kept] - E[y | removed] of words, by the efficient estimator."""
         self._check_length(masks, 2 * FOLDS)
         return _effects_of(masks, scores.double())

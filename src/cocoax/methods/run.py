@@ -33,7 +33,7 @@ from cocoax.inputs.segmentation import MergeTree, grid_segments
 from cocoax.masking import GridMasks, MaskedEncoder, Masks, Removal, resolve
 from cocoax.masking.control_variates import FOLDS
 from cocoax.masking.masked_encoder import score_anchors, score_masked
-from cocoax.methods.estimate import Effects, Estimate, Origin, attributions
+from cocoax.methods.estimate import Estimate, Origin, SampledEffects, attributions
 from cocoax.methods.field import GROUPS, Field, field_of
 from cocoax.methods.method import Askable, Input, Method, as_asked, check_encoder, check_targets, explicands_of
 from cocoax.methods.serialise import from_json_value, to_file_value, type_name
@@ -136,11 +136,11 @@ class RemovalMethod(Method):
         """
         return masks
 
-    def effects(self, masks: Any, scores: Tensor, anchors: Tensor) -> Effects:
+    def effects(self, masks: Any, scores: Tensor, anchors: Tensor) -> SampledEffects:
         """Return how much keeping a feature, rather than removing it, changes each score; for masks of :meth:`cells`."""
         estimate = self.estimate(masks, scores, anchors)
         neutral = 0.0 if estimate.neutral is None else estimate.neutral.view(-1, *[1] * (estimate.values.ndim - 1))
-        return Effects(estimate.values - neutral)
+        return SampledEffects(estimate.values - neutral)
 
     def deviations(self, masks: Any, scores: Tensor, anchors: Tensor, signs: Callable[[int], Tensor]) -> Tensor | None:
         """Return random sums of what single samples contribute to the error of maps, ``[groups, k, *shape]``.

@@ -22,7 +22,7 @@ from cocoax.inputs.open import FILE_SUFFIXES, TABLE_SUFFIXES, each_input, read_t
 from cocoax.store import digest, files_below
 
 Scalar = str | int | float | bool | None
-Columns = Mapping[str, Any]  # of a table, by name: lists, or columns of Arrow
+TableColumns = Mapping[str, Any]  # of a table, by name: lists, or columns of Arrow
 Kept = TypeVar("Kept")
 _WHOLE = re.compile(r"\s*[+-]?(0|[1-9][0-9]*)\s*")
 _DECIMAL = re.compile(r"\s*[+-]?((0|[1-9][0-9]*)(\.[0-9]*)?|\.[0-9]+)([eE][+-]?[0-9]+)?\s*")
@@ -225,7 +225,7 @@ def _of_path(path: Path, kind: Inputs, column: str | None, id_column: str | None
 # --- tables -----------------------------------------------------------------------------------------------------------
 
 
-def _columns(data: Any) -> Columns:
+def _columns(data: Any) -> TableColumns:
     """Return the columns of a data frame, an Arrow table or a data set of Hugging Face, whose files are not decoded."""
     names = [str(name) for name in (data.columns if hasattr(data, "iloc") else data.column_names)]
     twice = [name for name, count in Counter(names).items() if count > 1]
@@ -240,7 +240,7 @@ def _columns(data: Any) -> Columns:
     return {name: table.column(name) for name in table.column_names}
 
 
-def _from_hugging_face(folder: Path, split: str) -> Columns:
+def _from_hugging_face(folder: Path, split: str) -> TableColumns:
     """Return the columns of a data set of Hugging Face on disk; ``split`` is the part of one that has several."""
     try:
         from datasets import DatasetDict, load_from_disk
@@ -254,7 +254,7 @@ def _from_hugging_face(folder: Path, split: str) -> Columns:
     return _columns(data)
 
 
-def _of_table(table: Columns, kind: Inputs, column: str | None, id_column: str | None, folder: Path) -> list[Item]:
+def _of_table(table: TableColumns, kind: Inputs, column: str | None, id_column: str | None, folder: Path) -> list[Item]:
     """Return the rows of a table as items; paths in it are relative to a folder."""
     own_columns = tuple(getattr(kind, "columns", ()))
     wanted = own_columns or (_input_column(table, kind, column, id_column),)
@@ -290,7 +290,7 @@ def _of_table(table: Columns, kind: Inputs, column: str | None, id_column: str |
     ]
 
 
-def _input_column(table: Columns, kind: Inputs, column: str | None, id_column: str | None) -> str:
+def _input_column(table: TableColumns, kind: Inputs, column: str | None, id_column: str | None) -> str:
     """Return the name of the column that holds the inputs; raise if it is not named and there are several."""
     others = [name for name in table if name != id_column]
     if column is None and len(others) != 1:

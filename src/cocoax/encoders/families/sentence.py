@@ -20,7 +20,7 @@ from cocoax.encoders.families.hub import (
 )
 from cocoax.encoders.forward import layer_name
 from cocoax.encoders.text import TextEncoder
-from cocoax.inputs.text import Features, Tokenizer, TooLong
+from cocoax.inputs.text import TextPart, Tokenizer, TooLong
 
 _TextPooling = Literal["mean", "first", "last", "max"]
 UNLIMITED = 100_000  # tokenizers without a limit say 10^30
@@ -32,7 +32,7 @@ class TextOptions(TypedDict, total=False):
     limit: int
     pad: int | None
     mask: int | None
-    features: Features
+    features: TextPart
     too_long: TooLong
     embedding: str | None
     name: str | None
