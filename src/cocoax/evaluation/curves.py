@@ -245,8 +245,8 @@ def curves(
         if isinstance(measure, Target):
             measure.check_space(space)
     with bar(len(masks) + 2, f"curves on {encoder.name}", progress) as shown:
-        game = MaskedEncoder(encoder, prepared, removal)
-        scores = _scores(game, list(game.encode(masks, 0, batch_size, shown)), asked)
+        masked = MaskedEncoder(encoder, prepared, removal)
+        scores = _scores(masked, list(masked.encode(masks, 0, batch_size, shown)), asked)
     x = torch.tensor(sizes, dtype=torch.float64) / features
     answers = []
     for number in range(len(attributions)):
@@ -266,11 +266,11 @@ def features_moved(features: int, steps: int) -> list[int]:
     return [step * size + min(step, remainder) for step in range(steps + 1)]
 
 
-def _scores(game: MaskedEncoder, masked: Sequence[Tensor], measures: Sequence[Measure]) -> Tensor:
+def _scores(masked: MaskedEncoder, encoded: Sequence[Tensor], measures: Sequence[Measure]) -> Tensor:
     """Return each measure of the explicand, of its emptied version, and of all masked inputs: ``[measures, 2 + n]``."""
-    representations = torch.cat([game.anchors, *(part.flatten(0, -2) for part in masked)])
-    scores = torch.stack([_measured(measure, representations, game.anchors[0]) for measure in measures])
-    if (several := len(game.anchors) - 1) > 1:  # averaged over several baselines
+    representations = torch.cat([masked.anchors, *(part.flatten(0, -2) for part in encoded)])
+    scores = torch.stack([_measured(measure, representations, masked.anchors[0]) for measure in measures])
+    if (several := len(masked.anchors) - 1) > 1:  # averaged over several baselines
         scores = torch.cat([scores[:, :1], scores[:, 1:].reshape(len(measures), -1, several).mean(2)], dim=1)
     return scores
 

@@ -163,7 +163,7 @@ def _points_of(method: GradientMethod, explicand: Explicand, baseline: Tensor, r
 
 
 def check_one_baseline(masked: MaskedEncoder, method: Method) -> None:
-    """Raise unless a game has one baseline, an input that gradients can begin at."""
+    """Raise unless a masked encoder has one baseline, an input that gradients can begin at."""
     if masked.baseline_input.shape[-masked.explicand.tensor.ndim :] != masked.explicand.tensor.shape:
         raise ValueError(
             f"{type(method).__name__} needs another input to compare with, and {type(masked.removal).__name__} has none. "

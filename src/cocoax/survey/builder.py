@@ -481,9 +481,9 @@ class EntryBuilder:
         assert explicand is not None and plan is not None and emptied is not None  # noqa: PT018 (there is no error)
         count = 1 + len(self.removal.versions(explicand, emptied))
         anchors = None if encoded is None else encoded[:count]
-        game = MaskedEncoder(self.encoder, explicand, self.removal, baseline_input=emptied, anchors=anchors)
-        representations = self._representations(game, plan, None if encoded is None else encoded[count:])
-        vectors = torch.cat(feature_vectors(representations, game.anchors, linear_similarity(self.recipe.similarity)))
+        masked = MaskedEncoder(self.encoder, explicand, self.removal, baseline_input=emptied, anchors=anchors)
+        representations = self._representations(masked, plan, None if encoded is None else encoded[count:])
+        vectors = torch.cat(feature_vectors(representations, masked.anchors, linear_similarity(self.recipe.similarity)))
         field, labels = (plan.field @ vectors).float(), explicand.label_map
         if labels is not None:
             cells = coarsest_grid(labels)
@@ -497,33 +497,33 @@ class EntryBuilder:
             loaded.digest,
             loaded.item.columns,
             None,
-            game.anchors[0].float(),
-            game.anchors[1:].float().mean(0),
+            masked.anchors[0].float(),
+            masked.anchors[1:].float().mean(0),
             field,
             (plan.noise @ vectors).float(),
             explicand.display,
             labels,
         )
 
-    def _representations(self, game: MaskedEncoder, plan: _FieldPlan, tried: Tensor | None) -> Tensor:
+    def _representations(self, masked: MaskedEncoder, plan: _FieldPlan, tried: Tensor | None) -> Tensor:
         """Return what the encoder makes of masked inputs.
 
-        The first input of each shape tries the folded encoder on a whole batch, as any game does. Later ones trust it if
-        it gives the first masked input what the encoder itself gives it, which is ``tried``.
+        The first input of each shape tries the folded encoder on a whole batch, as :class:`MaskedEncoder` does by itself.
+        Later ones trust it if it gives the first masked input what the encoder itself gives it, which is ``tried``.
         """
-        shape = game.explicand.tensor.shape
+        shape = masked.explicand.tensor.shape
         if tried is None or not len(tried):
-            return _encoded(game, plan)
+            return _encoded(masked, plan)
         if shape not in self._fast:
-            representations = _encoded(game, plan)
-            self._fast[shape] = game.fast
+            representations = _encoded(masked, plan)
+            self._fast[shape] = masked.fast
             return representations
-        game.fast.adopt(self._fast[shape])
-        representations = _encoded(game, plan)
+        masked.fast.adopt(self._fast[shape])
+        representations = _encoded(masked, plan)
         if agree(representations[:1].flatten(0, -2), tried):
             return representations
-        game.fast.use_plain()
-        return _encoded(game, plan)
+        masked.fast.use_plain()
+        return _encoded(masked, plan)
 
 
 def _small(labels: Tensor) -> Tensor:
@@ -532,8 +532,8 @@ def _small(labels: Tensor) -> Tensor:
     return labels[sides[0]][:, sides[1]]
 
 
-def _encoded(game: MaskedEncoder, plan: _FieldPlan) -> Tensor:
-    return torch.cat(list(game.encode(plan.masks, 0, plan.method.batch_size)))
+def _encoded(masked: MaskedEncoder, plan: _FieldPlan) -> Tensor:
+    return torch.cat(list(masked.encode(plan.masks, 0, plan.method.batch_size)))
 
 
 def _explicand(encoder: Encoder, value: Any) -> Explicand:
