@@ -197,7 +197,7 @@ def _blend(baseline: Tensor, difference: Tensor, kept: Tensor) -> Tensor:
 class Blur(Baseline):
     """Gaussian blur of the explicand with reflected borders; by default that of the paper.
 
-    Unless another removal is asked for, pictures are blurred more: :data:`_STRONG_BLUR`.
+    Pictures are blurred by ``Blur(121, 20)`` unless told otherwise.
     """
 
     made_for = "images"
@@ -226,9 +226,6 @@ class Blur(Baseline):
             _blurring(self.kernel_size, as_float(self.sigma), side).to(explicand) for side in explicand.shape[-2:]
         )
         return rows @ explicand @ columns.T
-
-
-_STRONG_BLUR = Blur(*_STRONG)
 
 
 @lru_cache(maxsize=8)
@@ -815,9 +812,9 @@ _MAX_OTHER_PICTURES = 3  # other pictures that scores are averaged over
 # docs/explanation/removals.md has how good their maps are.
 PRESETS: dict[str, Baseline] = {
     "blur": Blur(),
-    "strong blur": _STRONG_BLUR,
+    "strong blur": Blur(*_STRONG),
     "mean colour": Mean(),
-    "strong blur and mean colour": Several((_STRONG_BLUR, Mean())),
+    "strong blur and mean colour": Several((Blur(*_STRONG), Mean())),
 }
 _TOKEN_PRESETS = {"drop tokens": DropTokens()}  # of a vision transformer
 DEFAULT_PRESET = "strong blur"  # what all take unless told otherwise
