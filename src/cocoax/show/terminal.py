@@ -31,20 +31,20 @@ def render(views: Sequence[View], *, heading: str = "", sentences: Sequence[str]
 
 
 @singledispatch
-def _body(view: View, limit: float | None = None) -> RenderableType | None:
+def _body(view: View) -> RenderableType | None:
     """Return what a terminal can show of a view: its words, where it is a picture; None for nothing."""
     return Text(view.alt) if view.alt else None
 
 
 @_body.register(ColouredText)
-def _(view: ColouredText, limit: float | None = None) -> RenderableType | None:
-    return coloured(view, limit)
+def _(view: ColouredText) -> RenderableType | None:
+    return coloured(view)
 
 
-def coloured(view: ColouredText, limit: float | None = None) -> Text:
+def coloured(view: ColouredText) -> Text:
     """Return a text in colour, red raises and blue lowers the score; uncertain words are underlined."""
     shown = Text()
-    for piece in view.pieces(limit):
+    for piece in view.pieces():
         style = Style(underline=piece.uncertain)
         if abs(piece.strength) >= VISIBLE:
             colour = RED if piece.strength > 0 else BLUE
@@ -55,7 +55,7 @@ def coloured(view: ColouredText, limit: float | None = None) -> Text:
 
 
 @_body.register(Bars)
-def _(view: Bars, limit: float | None = None) -> RenderableType | None:
+def _(view: Bars) -> RenderableType | None:
     values = view.effects.values
     largest = float(np.abs(values).max(initial=0)) or 1.0
     table = RichTable(box=None, show_header=False, padding=(0, 1))
@@ -67,18 +67,18 @@ def _(view: Bars, limit: float | None = None) -> RenderableType | None:
 
 
 @_body.register(Links)
-def _(view: Links, limit: float | None = None) -> RenderableType | None:
+def _(view: Links) -> RenderableType | None:
     lines = [f"{number}  {link.label}" for number, link in enumerate(view.links[:5], 1)]
     return Text("\n".join(lines)) if lines else None
 
 
 @_body.register(Paragraph)
-def _(view: Paragraph, limit: float | None = None) -> RenderableType | None:
+def _(view: Paragraph) -> RenderableType | None:
     return Text(view.text)
 
 
 @_body.register(Table)
-def _(view: Table, limit: float | None = None) -> RenderableType | None:
+def _(view: Table) -> RenderableType | None:
     if not view.rows:
         return None
     table = RichTable(box=None, padding=(0, 1), header_style="bold")
@@ -92,7 +92,7 @@ def _(view: Table, limit: float | None = None) -> RenderableType | None:
 
 
 @_body.register(Histogram)
-def _(view: Histogram, limit: float | None = None) -> RenderableType | None:
+def _(view: Histogram) -> RenderableType | None:
     lines = [
         f"{name or view.label}: {np.min(values):+.3f} to {np.max(values):+.3f}, median {np.median(values):+.3f}"
         for name, values in view.groups.items()
@@ -101,11 +101,11 @@ def _(view: Histogram, limit: float | None = None) -> RenderableType | None:
 
 
 @_body.register(Gallery)
-def _(view: Gallery, limit: float | None = None) -> RenderableType | None:
+def _(view: Gallery) -> RenderableType | None:
     parts: list[RenderableType] = []
     for tile in view.tiles:
         if tile is not None:
-            shown = _body(tile, limit)
+            shown = _body(tile)
             words = tile.title or tile.alt
             parts += [Text(words)] if words and not (shown is not None and words == tile.alt) else []
             parts += [shown] if shown is not None else []
