@@ -96,7 +96,7 @@ def film(window: Window, path: Path) -> None:
         take(220)
         window.wait_for_timeout(300)
     take(1500)
-    question = "a cup of coffee", "a cat / a rocket / a motorbike"
+    question = "a cat", "a rocket"
     for side, words in zip((LIKE, UNLIKE), question, strict=True):
         window.fill(side.format(0), words)
         take(500)
@@ -136,12 +136,12 @@ def main(folder: Path) -> None:
         window.wait_for_timeout(500)
         box = window.locator("#cx-figure-0 .heat img").bounding_box()
         assert box is not None
-        window.mouse.click(box["x"] + 0.27 * box["width"], box["y"] + 0.3 * box["height"])
+        window.mouse.click(box["x"] + 0.75 * box["width"], box["y"] + 0.3 * box["height"])
         window.wait_for_selector(".heat path.on")
         shoot(window, folder / "app-question.jpg")
         window.check("#cx-compare input")
         window.wait_for_selector("#cx-like-1 input")
-        ask(window, "a cup of coffee", "a cat / a rocket / a motorbike", 1)
+        ask(window, "a cat", "a rocket", 1)
         window.wait_for_selector(".cx-progress.finished", timeout=600_000)
         window.mouse.click(2, 2)  # no field has the focus
         window.wait_for_timeout(400)

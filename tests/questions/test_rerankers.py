@@ -119,7 +119,7 @@ def test_rather_than__why_a_above_b() -> None:
     assert "less for “duplicate”" in match.sentence
     hits = cocoax.explain_hits(cocoax.wrap(Score(), takes="pairs"), QUERY, [DOCUMENT, OTHER])
     assert hits[0].margin == pytest.approx(match.margin)
-    assert "score of this hit" in hits[0].summary
+    assert "score of hit 1" in hits[0].summary
     assert hits.to_dict()["similarity"] == "score"
 
 

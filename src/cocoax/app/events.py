@@ -29,7 +29,7 @@ MAX_RUNS = 32  # that take turns; further ones wait in Gradio's queue
 UPLOADS_DELETED = (30, 60)  # how often, and those of which age, in seconds; events read them within a few
 TOLD = (ValueError, TypeError, OSError, RuntimeError, MemoryError)  # errors that the page shows; others are bugs
 SAMPLES = {  # photos to try, with a question about each
-    "collage": ("a cat", "a cup of coffee / a rocket / a motorbike"),
+    "collage": ("a cup of coffee", "a cat / a rocket / a motorbike"),
     "astronaut": ("a helmet", "a rocket"),
     "cat": ("a cat", "a dog"),
     "coffee": ("a cup of coffee", "a spoon"),

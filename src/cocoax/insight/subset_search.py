@@ -15,6 +15,8 @@ from torch import Tensor
 
 from cocoax.inputs import Display
 from cocoax.masking import grid_segments
+from cocoax.show import WHOLE
+from cocoax.show.views import places_of
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +45,7 @@ def labels_of(shape: tuple[int, ...], grid: int | tuple[int, int]) -> Tensor:
 
 
 def names_of(labels: Tensor, display: Display) -> tuple[str, ...]:
-    """Return what to call each part: its words or columns, the row and column of a cell, or its number."""
+    """Return what to call each part: its words or columns, the row and column of a cell, a segment's place, or its number."""
     parts = int(labels.max()) + 1
     if display.names is not None and labels.ndim == 1:
         own = labels.tolist()
@@ -53,7 +55,9 @@ def names_of(labels: Tensor, display: Display) -> tuple[str, ...]:
     columns = len(torch.unique(labels[0])) if labels.ndim == 2 else parts
     if labels.ndim == 2 and torch.equal(labels, labels_of(tuple(labels.shape), (parts // columns, columns))):
         return tuple(f"row {part // columns + 1}, column {part % columns + 1}" for part in range(parts))
-    return tuple(f"{'segment' if display.at_places else 'part'} {part + 1}" for part in range(parts))
+    if labels.ndim == 2 and display.at_places:
+        return tuple(name for name, _, _ in places_of(labels.numpy(), getattr(display, "box", WHOLE)))
+    return tuple(f"part {part + 1}" for part in range(parts))
 
 
 def touching_regions(parts: Sequence[int], labels: Tensor) -> tuple[tuple[int, ...], ...]:

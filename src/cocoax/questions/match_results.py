@@ -127,7 +127,6 @@ class Match(Result):
     """
 
     file: ClassVar[str] = "match"
-    _document: ClassVar[str] = "this document"
     query_side: MatchSide
     document_side: MatchSide
     similarity: float
@@ -183,8 +182,9 @@ class Match(Result):
         """The scores in words."""
         foil = (self.rather_than, self.similarity - self.margin) if self.rather_than else None
         sides = (("query", self.query_side), ("document", self.document_side))
+        document = self.query_side.corpus.name
         windows = [f"{name}: {side.window}" for name, side in sides if side.window is not None]
-        return "; ".join([_total(self.query_side.word, self._document, self.similarity, foil), *windows])
+        return "; ".join([_total(self.query_side.word, document, self.similarity, foil), *windows])
 
     @property
     def sentence(self) -> str:
@@ -217,10 +217,15 @@ class Match(Result):
 
     def views(self) -> list[View]:
         """Return both sides beside each other, what is known exactly, and the links between parts where there are any."""
-        sides = (("query", self.query_side), (self._document.split()[-1], self.document_side))
         links = self.interactions.views() if self.has_interactions else []
         exact = [] if self.exact is None else [self.exact]
-        return [Gallery(tuple(_side_view(*side) for side in sides), 2, colour_bars=True, inches=5.5), *exact, *links]
+        return [Gallery(self._tiles, 2, colour_bars=True, inches=5.5), *exact, *links]
+
+    @property
+    def _tiles(self) -> tuple[View, View]:
+        """Query and document, each under what the other one calls it."""
+        query, document = self.query_side, self.document_side
+        return _side_view(document.corpus.name, query), _side_view(query.corpus.name, document)
 
     def table(self) -> Table:
         """Return one row for each word, region or feature of both sides."""
@@ -281,7 +286,6 @@ class Hit(Match):
     """
 
     file: ClassVar[str] = "hit"
-    _document: ClassVar[str] = "this hit"
     rank: int = field(kw_only=True)
     content: Input = field(kw_only=True)
     is_query: bool = field(kw_only=True)
@@ -368,8 +372,7 @@ class Hits(ResultList[Hit]):
         views: list[View] = []
         for hit in self.hits:
             words = " ".join(filter(None, (hit.sentence, f"{hit.summary}.", hit.pairs_in_words, *hit.notes)))
-            tiles = tuple(_side_view(*side) for side in (("query", hit.query_side), ("hit", hit.document_side)))
-            views.append(Gallery(tiles, 2, colour_bars=True, inches=5.5, title=hit.title, note=words, part=hit.title))
+            views.append(Gallery(hit._tiles, 2, colour_bars=True, inches=5.5, title=hit.title, note=words, part=hit.title))
             views += [] if hit.exact is None else [replace(hit.exact, part=hit.title)]
         return views
 

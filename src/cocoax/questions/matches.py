@@ -156,8 +156,10 @@ def explain_match(
     matcher = _matcher_for(encoder, _Settings(method, chosen, False, max_tokens), similarity, progress)
     found, *others = matcher.found(encoder, query, encoder if document_encoder is None else document_encoder, inputs)
     foils = _distinct(found, others, "The document")
-    foil = Foil(foils, "the other" if len(foils) == 1 else f"the {len(foils)} others") if foils else None
-    ask = partial(matcher.match, found, foil, "this document")
+    name = _document_name(found)
+    one = "the other" if name == "this document" else "another"
+    foil = Foil(foils, one if len(foils) == 1 else f"the {len(foils)} others") if foils else None
+    ask = partial(matcher.match, found, foil, name)
     return Match(**matcher.answered(ask, *matcher.encoded([found], foils)))
 
 
@@ -480,7 +482,7 @@ class Matcher:
         """Make the runs of a query and an input; each is encoded as a reference only where its run needs the other first."""
         if not (self._is_auto(found.query) and is_long(found.query.content)):
             self.run(found.query)
-        self.run(found.piece, similarity_to(self.reference(found.query, "the query"), self.measure))
+        self.run(found.piece, similarity_to(self.reference(found.query, query_name(found)), self.measure))
         self.run(found.query, similarity_to(self.reference(found.piece, "a document"), self.measure))
 
     def side(self, piece: Piece, corpus: Reference, foil: Reference | None) -> MatchSide:
@@ -500,7 +502,7 @@ class Matcher:
         """Return the match of the query and an input, as arguments of :class:`Match`."""
         if self.settings.method is None or isinstance(self.settings.method, RemovalMethod):
             self.prepare(found)
-        query, document = self.reference(found.query, "the query"), self.reference(found.piece, name)
+        query, document = self.reference(found.query, query_name(found)), self.reference(found.piece, name)
         others = [self.reference(self._compared(other, found.query), "another") for other in (foil.parts if foil else ())]
         merged = others[0].merge(*others[1:], name=foil.name) if foil else None
         sides = self.side(found.query, document, merged), self.side(found.piece, query, None)
@@ -528,6 +530,22 @@ class Matcher:
         if other.query is query or len(other.pieces) == 1:
             return other.piece
         return closest_to(other.pieces, self.representation(query), self.measure, other.representations)
+
+
+_NOUNS = {"image": "photo", "sound": "sound", "row": "row"}  # of inputs that are no texts
+
+
+def query_name(found: Found) -> str:
+    """Return what to call the query."""
+    noun = _NOUNS.get(found.query.tower.inputs.noun)
+    return f"this {noun}" if noun else "the query"
+
+
+def _document_name(found: Found) -> str:
+    """Return what to call what a query matches: another input of its kind, or one of another kind."""
+    noun = _NOUNS.get(found.piece.tower.inputs.noun)
+    name = f"this {noun}" if noun else "this document"
+    return name if name != query_name(found) else f"the other {noun}"
 
 
 def _side(answers: Sequence[Attribution], run: Run | None, piece: Piece) -> MatchSide:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -22,7 +21,7 @@ from cocoax.masking.masks import averaging
 from cocoax.results.remarks import LITTLE_REMOVED, NOTHING, about_crop, about_noise, about_removal, removed_of
 from cocoax.results.result import Result, data_frame
 from cocoax.show import Box, Effects, HeatMap, PlotOptions, Table, View
-from cocoax.show.views import place_of
+from cocoax.show.views import place_of, places_of
 from cocoax.store import Layout, corrupt_file_errors, read_safetensors, write_safetensors
 
 _TENSORS = ("values", "raw", "standard_error", "features", "feature_ids")
@@ -175,9 +174,7 @@ class Attribution(Displayed, Result):
     def places(self) -> list[tuple[str, float, Box]]:
         """The place in words, the share of the picture and the box of each segment of a picture; no two have one name."""
         assert self.segments is not None
-        found = [place_of(self.segments == number, self.box) for number in range(int(self.segments.max()) + 1)]
-        names = _unique_places([name for name, _, _ in found])
-        return [(name, share, box) for name, (_, share, box) in zip(names, found, strict=True)]
+        return places_of(self.segments, self.box)
 
     def views(self) -> list[View]:
         """Return the one view there is."""
@@ -403,16 +400,6 @@ def top_regions(attribution: Attribution, count: int = 3, *, lowering: bool = Fa
     spots = [inside for inside in spots if inside.mean() >= _LEAST_SHARE] or [max(spots, key=np.sum)]
     spots.sort(key=lambda inside: float(signed[inside].sum()), reverse=True)
     return [_region(attribution, inside) for inside in spots[:count]]
-
-
-def _unique_places(places: Sequence[str]) -> list[str]:
-    """Return places of which those with the same words are numbered: ``centre``, ``centre 2``."""
-    seen: Counter[str] = Counter()
-    names = []
-    for place in places:
-        seen[place] += 1
-        names.append(place if seen[place] == 1 else f"{place} {seen[place]}")
-    return names
 
 
 def _region(attribution: Attribution, inside: np.ndarray) -> Region:

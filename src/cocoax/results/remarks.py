@@ -31,8 +31,8 @@ def about_removal(score: float, left: float, floor: float, is_nothing: bool) -> 
         return _NOTHING_REMOVED
     if score > 0 and left >= score - floor:
         return (
-            f"With everything removed it scores {left:+.3f}, no less than the input's {score:+.3f}: what is put in place of "
-            "removed parts scores by itself, and the map explains a difference of the wrong sign. Use another baseline."
+            f"With everything removed it scores {left:+.3f}, no less than the input's {score:+.3f}: all parts "
+            "together do not raise the score, though the red ones do. Another baseline may score less."
         )
     if not removed_of(score, left) < LITTLE_REMOVED:
         return ""

@@ -118,7 +118,7 @@ def noise_note(effects: Sequence[tuple[Effects, float | None]], options: PlotOpt
     if options.uncertainty == "none" or not any(each.uncertain(limit).any() for each, limit in effects):
         return ""
     how = "Hatched" if options.uncertainty == "hatch" else "Grey"
-    return f"{how}: within noise (the interval of two standard errors includes zero)"
+    return f"{how}: within noise (two standard errors)"
 
 
 def draw_scale(ax: Axes, limit: float, label: str, options: PlotOptions, place: tuple[float, float, float, float]) -> None:

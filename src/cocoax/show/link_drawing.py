@@ -33,6 +33,7 @@ _CHARACTER = 0.095  # inches
 _LONGEST_LINE = 130  # characters; of longer texts only the linked words are drawn
 _LINKS = 5  # that are drawn between two pictures
 _LIST = 2.6  # inches of the list beside them
+_WIDTH = 8.6  # inches of both with the list
 
 
 @paint.register(Links)
@@ -47,7 +48,7 @@ def _(view: Links, options: PlotOptions = DEFAULT) -> tuple[float, float]:
     if pictures == 1:
         return size(_maps(view, options), options)
     if pictures == 2:
-        width = options.inches or 8.6
+        width = options.inches or _WIDTH
         return width, 0.75 + max(_photo_heights(view, width, options))
     return options.inches or max(5.0, _CHARACTER * (max(map(_length, _lines(view, _arcs(view, options)))) + 4)), 3.0
 
@@ -170,7 +171,8 @@ def _paint_regions(view: Links, figure: FigureBase, options: PlotOptions) -> Non
     own: Any = figure
     room = own.bbox.width / own.figure.dpi, own.bbox.height / own.figure.dpi
     links, look = _drawn(view, options), options.look
-    wide, largest = _photo_width(room[0]), max((abs(link.value) for link in links), default=1.0) or 1.0
+    within = min(room[0], options.inches or _WIDTH)  # what is drawn above may be wider
+    wide, largest = _photo_width(within), max((abs(link.value) for link in links), default=1.0) or 1.0
     top = 1 - 0.55 / room[1]
     axes: list[Axes] = []
     for number, side in enumerate((view.a, view.b)):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import csv
 import io
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal, NamedTuple
@@ -508,6 +509,17 @@ def place_of(inside: np.ndarray, box: Box = WHOLE) -> tuple[str, float, Box]:
     own = (across(columns.min()), down(rows.min()), across(columns.max() + 1), down(rows.max() + 1))
     share = float(inside.mean()) * (right - left) * (bottom - top)
     return _words(across(columns.mean() + 0.5), down(rows.mean() + 0.5), own, share), share, own
+
+
+def places_of(regions: np.ndarray, box: Box = WHOLE) -> list[tuple[str, float, Box]]:
+    """Return :func:`place_of` for each region of a label map; names that several have are numbered: ``centre 2``."""
+    found = [place_of(regions == number, box) for number in range(int(regions.max()) + 1)]
+    seen: Counter[str] = Counter()
+    places = []
+    for name, share, own in found:
+        seen[name] += 1
+        places.append((name if seen[name] == 1 else f"{name} {seen[name]}", share, own))
+    return places
 
 
 def _words(x: float, y: float, box: Box, share: float) -> str:
