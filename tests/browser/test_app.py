@@ -188,8 +188,10 @@ def test_photo__dropped_from_outside(visit: Any, photo: Path) -> None:
 def test_upload__that_is_no_picture_is_told_while_a_run_goes_on_and_after_it(visit: Any, photo: Path, tmp_path: Path) -> None:
     page = visit()
     upload(page, photo)
-    page.wait_for_selector("#cx-figure-0 .heat img")
+    finished(page)
     (tmp_path / "story.png").write_text("Once upon a time")
+    page.click("#cx-more")  # a run of 500 samples, which goes on while the notice arrives
+    page.wait_for_selector(".cx-progress.running")
     upload(page, tmp_path / "story.png")
     page.wait_for_selector("#cx-notice .cx-notice")
     before = samples(page)

@@ -206,7 +206,10 @@ def test_names_of__words_cells_and_others() -> None:
         "row 1, column 3",
         "row 2, column 1",
     )
-    assert names_of(torch.arange(16).view(4, 4) // 5, Picture()) == tuple(f"segment {number}" for number in range(1, 5))
+    corners = torch.tensor([[0, 0, 4, 4, 1, 1], [2, 2, 4, 4, 3, 3]]).repeat_interleave(3, 0)
+    corners[0, 0] = 5
+    names = ("top left", "top right", "bottom left", "bottom right", "middle part", "top left 2")
+    assert names_of(corners, Picture()) == names
 
 
 @pytest.mark.parametrize("seed", range(4))
