@@ -610,7 +610,9 @@ class Discovery(ResultList[FoundCorpus]):
         title = f"{found.number}. {found.name}" if found.words else found.name
         heading = f"{title}: {len(found.members)} inputs, stability {found.how_stable}"
         note = f"Words: {', '.join(f'{word.word} {word.weight:.2f}' for word in found.words)}." if found.words else ""
-        return Gallery(tuple(tiles), _TYPICAL, limit=limit, inches=1.6, title=heading, note=note)
+        texts = any(isinstance(tile, Paragraph) for tile in tiles)
+        columns, inches = (3, 3.2) if texts else (_TYPICAL, 1.6)
+        return Gallery(tuple(tiles), columns, limit=limit, inches=inches, title=heading, note=note)
 
     def asked(self) -> list[Table]:
         """Return tables of checked words and of the importance to a class of the head."""

@@ -254,7 +254,7 @@ class Match(Result):
 
 def _side_view(heading: str, side: MatchSide) -> View:
     """Return one side under what it is like."""
-    title = wrapped(f"{heading}: what makes it like {side.attribution.name}", 44, 3)
+    title = wrapped(f"{heading}: what makes it like {side.attribution.name}", 52, 3)
     view = side.attribution.view()
     note = " ".join((f"{side}.", view.note, *side.attribution.remarks))
     return replace(view, title=f"{title}\nscore {side.attribution.score:+.3f}", note=note)

@@ -30,7 +30,7 @@ from cocoax.show.fonts import families, wrapped
 from cocoax.show.options import PlotOptions
 from cocoax.show.palette import BAR, GAP, MARK, MARK_EDGE
 from cocoax.show.raster import fitted_photo, heat_image
-from cocoax.show.views import Gallery, HeatMap, Photo, View
+from cocoax.show.views import Gallery, HeatMap, Paragraph, Photo, View
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 _EDGE = 0.06  # inches around a panel
 _LARGEST = 2600  # pixels of the longer side of a map in a figure
 _NARROW = 0.8  # inches: maps are not smaller, where fewer in a row make them larger
+_TEXT = 5  # lines of a text in a gallery
 _TALL = 1.5  # the height of a tile over its width, at most
 
 
@@ -364,7 +365,13 @@ def _paint_tiles(view: Gallery, figure: FigureBase, options: PlotOptions) -> Non
 
 
 def _with_lead(view: Gallery) -> Gallery:
-    """Return a gallery whose lead is its first tile."""
+    """Return a gallery whose lead is its first tile; texts in it are so long as there is room for."""
+    wide = int(0.7 * view.inches / 0.068)  # the rest is what a layout keeps free between tiles
+    tiles = (
+        replace(tile, text=wrapped(" ".join(tile.text.split()), wide, _TEXT)) if isinstance(tile, Paragraph) else tile
+        for tile in view.tiles
+    )
+    view = replace(view, tiles=tuple(tiles))
     if view.lead is None:
         return view
     return replace(view, tiles=(view.lead, *view.tiles), lead=None, columns=min(view.columns + 1, len(view.tiles) + 1))
