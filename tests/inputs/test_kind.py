@@ -209,8 +209,19 @@ def test_made_ready__no_floats_or_no_explicand() -> None:
         encoder.explicand(torch.ones(STEPS))
 
 
-def test_plural__nouns_in_s_stay() -> None:
-    assert (plural("image"), plural("series")) == ("images", "series")
+@pytest.mark.parametrize(
+    ("noun", "nouns"), [("image", "images"), ("series", "series"), ("melody", "melodies"), ("essay", "essays")]
+)
+def test_plural(noun: str, nouns: str) -> None:
+    assert plural(noun) == nouns
+
+
+def test_nouns__a_kind_may_say_its_own() -> None:
+    class People(Recordings):
+        noun = "person"
+        nouns = "people"
+
+    assert (People().set_label([], 2), Recordings().set_label([], 2)) == ("2 people", "2 recordings")
 
 
 class Shelf(Recordings):

@@ -45,6 +45,12 @@ def test_discover__sounds(encoder: cocoax.Encoder, method: str) -> None:
         assert found.beside(labels)[corpus.number][1] == max(map(own.count, own))
 
 
+def test_counterfactual__without_distractors_is_a_sentence(encoder: cocoax.Encoder) -> None:
+    target = cocoax.contrastive_corpus_similarity(encoder.reference(LOW), encoder.reference(HIGH))
+    with pytest.raises(ValueError, match=r"^A counterfactual takes parts of other sounds; pass distractors=\.$"):
+        cocoax.counterfactual(encoder, LOW[0], target)
+
+
 def test_minimal__pieces_of_a_sound(encoder: cocoax.Encoder) -> None:
     target = cocoax.contrastive_corpus_similarity(encoder.reference(LOW), encoder.reference(HIGH))
     least = cocoax.minimal(cocoax.KernelShap(samples=60).run(encoder, LOW[0]), target, keep=0.5)

@@ -119,7 +119,8 @@ def build_index(
         print_json({"index": out, "inputs": len(index), "failed": index.failed, "columns": list(index.columns)})
         return
     note_crop(index.displays(range(min(DISPLAYS_FOR_NOTE, len(index)))))
-    print_plain(f"{counted(len(index), index.manifest.noun)} in {out}; {counted(len(index.failed), 'input')} failed")
+    inputs = counted(len(index), index.manifest.noun, index.manifest.nouns)
+    print_plain(f"{inputs} in {out}; {counted(len(index.failed), 'input')} failed")
     for name, why in list(index.failed.items())[:5]:
         print_plain(f"   {name}: {why}")
     print_plain(f'ask it: cocoax survey {out} --like "…" --out answer.html, or in Python cocoax.survey.Index.open("{out}")')
@@ -172,7 +173,8 @@ def ask_index(
         if as_json:
             continue
         print_plain(
-            f"{survey.question}: {counted(len(survey.rows), index.manifest.noun)}, mean score {survey.scores.mean():+.3f}"
+            f"{survey.question}: {counted(len(survey.rows), index.manifest.noun, index.manifest.nouns)}, "
+            f"mean score {survey.scores.mean():+.3f}"
         )
         half = max(1, len(survey.rows) // 2)
         shown = [*survey.highest[: min(5, half)], *survey.lowest[: min(5, len(survey.rows) - half)][::-1]]

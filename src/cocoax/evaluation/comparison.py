@@ -23,7 +23,6 @@ from cocoax.evaluation.curves import KINDS, Curve, RankMasks, features_moved, ra
 from cocoax.evaluation.sanity import randomised
 from cocoax.evaluation.statistics import Interval, bootstrap, t_interval
 from cocoax.inputs import Explicand
-from cocoax.inputs.base import plural
 from cocoax.masking import BitMasks, Constant, MaskedEncoder, Mean, Removal, grid_segments, resolve
 from cocoax.masking.masked_encoder import score_anchors, score_masked
 from cocoax.masking.masks import averaging
@@ -236,7 +235,7 @@ def compare_methods(
             for measure, values in measured.items():
                 made.setdefault(measure, []).append(list(values))
             shown.update()
-    count = f"{len(explicands)} {encoder.inputs.noun if len(explicands) == 1 else plural(encoder.inputs.noun)}"
+    count = f"{len(explicands)} {encoder.inputs.noun if len(explicands) == 1 else encoder.inputs.nouns}"
     values = {measure: np.array(made[measure]).T for measure in MEASURES if measure in made}
     baselines = tuple(shorten(repr(removal), 60, placeholder="…") for removal in removals.values())
     several = len(explicands) > 1

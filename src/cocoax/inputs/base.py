@@ -44,8 +44,10 @@ def check_elements(item: Any) -> None:
 
 
 def plural(noun: str) -> str:
-    """Return what several are called; nouns in -s stay: one series, two series."""
-    return noun if noun.endswith("s") else f"{noun}s"
+    """Return what several are called; nouns in -s stay: one series, two series; a melody, two melodies."""
+    if noun.endswith("s"):
+        return noun
+    return f"{noun[:-1]}ies" if noun.endswith("y") and noun[-2:-1] not in tuple("aeiou") else f"{noun}s"
 
 
 class Fitting(Protocol[Fitted]):
@@ -66,7 +68,7 @@ class Inputs(ABC):
 
     Attributes:
         encoder: the name of the encoder it belongs to, for sentences.
-        noun: what one input is called.
+        noun: what one input is called; ``nouns`` what several are.
         hint: what to check where the module itself fails on an input.
         continuous: whether the tensor holds numbers to be blended, and that gradients can be taken of; token ids do not.
         removals: class names of the removals that make sense, see :mod:`cocoax.masking`.
@@ -199,12 +201,17 @@ class Inputs(ABC):
         """Return what to call one input: the name of its file without the ending, or the noun."""
         return Path(item).stem if isinstance(item, str | Path) else self.noun
 
+    @property
+    def nouns(self) -> str:
+        """What several inputs are called; a kind whose noun has another plural says so."""
+        return plural(self.noun)
+
     def set_label(self, labels: Sequence[str], count: int) -> str:
         """Return what to call a set of ``count`` inputs: up to three names, or how many; ``labels`` are of the first."""
         together = ", ".join(labels)
         if count <= 3 and len(labels) == count and self.noun not in labels and (count == 1 or len(together) <= 40):
             return together
-        return f"{count} {self.noun if count == 1 else plural(self.noun)}"
+        return f"{count} {self.noun if count == 1 else self.nouns}"
 
     def unknown_words(self, text: str) -> str:
         """Return a sentence about the words of a text that share the encoder's unknown token; empty if there are none."""

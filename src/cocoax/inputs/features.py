@@ -384,7 +384,7 @@ def features_of(asked: Any, inputs: Inputs) -> Features:
     if found.made_for != inputs.feature_kind:
         raise OtherKindError(
             f"{type(found).__name__} are features of {plural(found.made_for)}, and {inputs.encoder!r} takes "
-            f"{plural(inputs.noun)}. {_offered(inputs)}"
+            f"{inputs.nouns}. {_offered(inputs)}"
         )
     return found
 
@@ -443,4 +443,4 @@ def _offered(inputs: Inputs) -> str:
     offered = [*names, *([made] if made else [])]
     if not offered:
         return f"A {inputs.noun} has the features of its kind; leave 'features' out, or give a cocoax.inputs.Features."
-    return f"For {plural(inputs.noun)} it takes {', '.join(offered)}."
+    return f"For {inputs.nouns} it takes {', '.join(offered)}."

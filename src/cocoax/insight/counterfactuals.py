@@ -23,7 +23,7 @@ from torch import Tensor
 from cocoax.checks import check_count
 from cocoax.encoders import Encoder
 from cocoax.inputs import Explicand, Inputs, Pictures, Rows, Texts
-from cocoax.inputs.base import naming_input
+from cocoax.inputs.base import naming_input, plural
 from cocoax.inputs.image import picture_of_tensor
 from cocoax.insight.subset_search import SmallestSetSearch, names_of, touching_regions
 from cocoax.masking import grid_segments
@@ -136,6 +136,11 @@ def _without(names: Sequence[str], fixed: Sequence[str], offered: np.ndarray) ->
     return offered & ~np.isin(np.array(names, dtype=object), asked)[:, None]
 
 
+def _check_any(distractors: Sequence[Explicand], kind: Inputs) -> None:
+    if not distractors:
+        raise ValueError(f"A counterfactual takes parts of other {kind.nouns}; pass distractors=.")
+
+
 class FeatureExchange(Exchange):
     """Features of inputs of one shape, each exchanged with the same feature of a distractor: segments of a sound, say."""
 
@@ -150,6 +155,7 @@ class FeatureExchange(Exchange):
         *,
         fixed: Sequence[str] = (),
     ) -> None:
+        _check_any(distractors, kind)
         self.explicand, self.distractors = explicand, list(distractors)
         count = int(np.prod(explicand.shape))
         own = explicand.feature_ids
@@ -197,8 +203,7 @@ class _PictureExchange(FeatureExchange):
         *,
         grid: tuple[int, int],
     ) -> None:
-        if not distractors:
-            raise ValueError("A counterfactual of a picture takes parts of other pictures; pass distractors=.")
+        _check_any(distractors, kind)
         self.explicand, self.distractors, self.grid = explicand, list(distractors[:_PICTURE_DISTRACTORS]), grid
         size = tuple(explicand.tensor.shape[1:])
         self.noun = "cell" if explicand.feature_ids is None else "segment"
@@ -609,7 +614,7 @@ class Counterfactual(ResultList[Flip]):
         return (*remarks, f"{self.calls} forward passes.")
 
     def _words(self, flip: Flip) -> str:
-        changed = f"{len(flip)} of {len(flip.choice)} {flip.exchange.noun}s"
+        changed = f"{len(flip)} of {len(flip.choice)} {plural(flip.exchange.noun)}"
         known = "" if flip.irreducible else " (found, not minimal: some of them may be enough)"
         return f"Changing {changed}{known} makes it {_signed(flip.score)}: {'; '.join(flip.exchange.findings(flip.choice))}."
 
@@ -640,7 +645,7 @@ class Counterfactual(ResultList[Flip]):
         """Return for each change the input, where its parts come from, and what comes out."""
         tiles: list[View] = []
         for flip in self.flips:
-            changed = f"{len(flip)} of {len(flip.choice)} {flip.exchange.noun}s change"
+            changed = f"{len(flip)} of {len(flip.choice)} {plural(flip.exchange.noun)} change"
             titles = (f"score {self.score:+.3f}", changed, f"score {_signed(flip.score)}")
             tiles += flip.exchange.views(flip.choice, titles)
         return [Gallery(tuple(tiles), 3, inches=3.4, title=self.title)]

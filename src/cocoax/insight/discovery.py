@@ -82,6 +82,7 @@ class _Collection(ABC):
         similarity: the one in whose feature space corpora are looked for.
         space: the representation space.
         noun: what one input is called.
+        nouns: what several are called.
 
     """
 
@@ -89,6 +90,7 @@ class _Collection(ABC):
     similarity: LinearSimilarity
     space: str
     noun: str
+    nouns: str
 
     @property
     @abstractmethod
@@ -150,7 +152,7 @@ class _HeldInputs(_Collection):
         if not self.items:
             raise ValueError("There are 0 inputs; corpora are found among many, so pass a hundred or more.")
         self.similarity = _linear(similarity)
-        self.space, self.noun = encoder.space, encoder.inputs.noun
+        self.space, self.noun, self.nouns = encoder.space, encoder.inputs.noun, encoder.inputs.nouns
         self.method = Rise(samples=200) if method is None else method
         self._fields: dict[tuple[int, bool], Field] = {}
         self._by_windows = False  # whether a map is made of windows, as what was looked at
@@ -241,7 +243,7 @@ class _IndexRows(_Collection):
         if encoder is not None:
             index.encoder = encoder
         self.index, self.similarity = index, index.similarity
-        self.space, self.noun = index.manifest.space, index.manifest.noun
+        self.space, self.noun, self.nouns = index.manifest.space, index.manifest.noun, index.manifest.nouns
 
     @cached_property
     def encoder(self) -> Encoder | None:  # type: ignore[override]
@@ -564,7 +566,7 @@ class Discovery(ResultList[FoundCorpus]):
         """The finding, in a sentence."""
         what = "parts" if self.method in PARTS else "representations"
         return (
-            f"{len(self)} corpora among {len(self.collection)} {self.collection.noun}s, by {self.method}; together they "
+            f"{len(self)} corpora among {len(self.collection)} {self.collection.nouns}, by {self.method}; together they "
             f"explain {self.explained:.0%} of the variance of the {what}."
         )
 
@@ -745,10 +747,8 @@ def _check_inputs(collection: _Collection, corpora: int) -> None:
     """Raise unless there are more different inputs than corpora."""
     count = len(collection)
     if count <= corpora:
-        raise ValueError(
-            f"{corpora} corpora cannot be found among {count} {collection.noun}{'s' * (count != 1)}; ask for fewer, or give "
-            "more inputs."
-        )
+        inputs = collection.noun if count == 1 else collection.nouns
+        raise ValueError(f"{corpora} corpora cannot be found among {count} {inputs}; ask for fewer, or give more inputs.")
     different = len(np.unique(collection.representations.numpy(), axis=0))
     if different == 1:
         raise ValueError(f"All {count} inputs have the same representation, so there is nothing to find; are they the same?")

@@ -140,7 +140,7 @@ def gradient_counterfactual(
     check_positive("rate", rate)
     if not encoder.inputs.continuous:
         raise ValueError(
-            f"{encoder.name!r} takes {encoder.inputs.noun}s, which have no gradient; use "
+            f"{encoder.name!r} takes {encoder.inputs.nouns}, which have no gradient; use "
             "cocoax.counterfactual(..., distractors=...)."
         )
     asked = check_targets(target, encoder)[0]

@@ -23,7 +23,6 @@ from cocoax.encoders import Encoder, load
 from cocoax.encoders.fast_encoder import FastEncoder, agree, can_be_faster
 from cocoax.encoders.forward import by_shape
 from cocoax.inputs import Explicand
-from cocoax.inputs.base import plural
 from cocoax.inputs.explicand import SMALL
 from cocoax.inputs.features import features_of
 from cocoax.inputs.segmentation import coarsest_grid
@@ -193,9 +192,7 @@ def _with_baseline(method: RemovalMethod, baseline: str | None, encoder: Encoder
     if baseline is None and (method.baseline is not None or not named or encoder.inputs.noun != "image"):
         return method
     if encoder.inputs.noun != "image":
-        raise ValueError(
-            f"baseline={baseline!r} is about pictures, and {encoder.name!r} takes {plural(encoder.inputs.noun)}."
-        )
+        raise ValueError(f"baseline={baseline!r} is about pictures, and {encoder.name!r} takes {encoder.inputs.nouns}.")
     chosen: Any = {"baseline": preset(baseline or DEFAULT_PRESET, encoder.inputs, getattr(method, "seed", 0))}
     return replace(method, **chosen)
 

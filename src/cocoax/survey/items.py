@@ -17,7 +17,7 @@ from cocoax.data.labelled import LabelledImages, Split
 from cocoax.data.readers import has_layout
 from cocoax.encoders import Encoder
 from cocoax.inputs import Inputs
-from cocoax.inputs.base import check_elements, plural
+from cocoax.inputs.base import check_elements
 from cocoax.inputs.open import FILE_SUFFIXES, TABLE_SUFFIXES, each_input, read_table
 from cocoax.store import digest, files_below
 
@@ -143,7 +143,7 @@ def open_items(
         items = _labelled(items, labels)
     if not items:
         named = str(inputs) if isinstance(inputs, str | Path) else "what was given"
-        raise ValueError(f"There are no {plural(kind.noun)} in {named}; nothing can be asked about.")
+        raise ValueError(f"There are no {kind.nouns} in {named}; nothing can be asked about.")
     twice = [name for name, count in Counter(item.id for item in items).items() if count > 1]
     if twice:
         raise ValueError(f"{len(twice)} ids occur more than once, such as {twice[0]!r}; every input needs one of its own.")
@@ -209,7 +209,7 @@ def _of_path(path: Path, kind: Inputs, column: str | None, id_column: str | None
         files = files_below(path, FILE_SUFFIXES[kind.noun])
         if not files:
             endings = ", ".join(sorted(FILE_SUFFIXES[kind.noun]))
-            raise ValueError(f"There are no {plural(kind.noun)} in {path}; files end in {endings}.")
+            raise ValueError(f"There are no {kind.nouns} in {path}; files end in {endings}.")
     else:  # a kind of a user's own says itself what a folder holds
         files = list(kind.each(path)[0])
         if not all(isinstance(file, Path) and file.is_relative_to(path) for file in files):
@@ -271,7 +271,7 @@ def _of_table(table: TableColumns, kind: Inputs, column: str | None, id_column: 
         first = next((value for value in stored if plain_value(value) is not None), None)
         if isinstance(first, int | float | bool):
             raise ValueError(
-                f"The column {wanted[0]!r} holds numbers such as {first!r}, which are no {plural(kind.noun)}; name another "
+                f"The column {wanted[0]!r} holds numbers such as {first!r}, which are no {kind.nouns}; name another "
                 "by column=."
             )
         if isinstance(first, str) and kind.noun != "text":  # paths
@@ -294,9 +294,7 @@ def _input_column(table: TableColumns, kind: Inputs, column: str | None, id_colu
     """Return the name of the column that holds the inputs; raise if it is not named and there are several."""
     others = [name for name in table if name != id_column]
     if column is None and len(others) != 1:
-        raise ValueError(
-            f"Say which column holds the {plural(kind.noun)} by column=; the columns are {', '.join(table) or 'none'}."
-        )
+        raise ValueError(f"Say which column holds the {kind.nouns} by column=; the columns are {', '.join(table) or 'none'}.")
     return others[0] if column is None else column
 
 
