@@ -57,8 +57,8 @@ class Own(RemovalMethod):
     def restore(self, shape: tuple[int, ...], tensors: dict[str, Tensor]) -> Any:
         return Rows(len(tensors["bits"]), self.size)
 
-    def estimate(self, masks: Any, scores: Tensor, anchors: Tensor) -> Any:
-        drops = (anchors[0] - scores.double()[:SIDE]).T[:, :, None].expand(-1, SIDE, SIDE)
+    def estimate(self, masks: Any, scores: Tensor, ends: Tensor) -> Any:
+        drops = (ends[0] - scores.double()[:SIDE]).T[:, :, None].expand(-1, SIDE, SIDE)
         return Estimate(drops) if self.maps is None else self.maps(drops)
 
 

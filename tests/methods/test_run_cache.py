@@ -321,7 +321,7 @@ class Longer(RemovalMethod):
     def restore(self, shape: tuple[int, ...], tensors: dict[str, Tensor]) -> GridMasks:
         return self.draw(shape, len(tensors["bits"]))
 
-    def estimate(self, masks: Any, scores: Tensor, anchors: Tensor) -> Estimate:
+    def estimate(self, masks: Any, scores: Tensor, ends: Tensor) -> Estimate:
         return Estimate(self.factor * masks.weighted_sum(scores.double()))
 
 

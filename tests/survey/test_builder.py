@@ -255,9 +255,9 @@ def test_make__is_what_a_run_of_the_input_gives(similarity: str) -> None:
     own, image = maker(similarity=similarity), photos.pixels("dawn", 1)
     (entry,) = own.make([own.read(Item("a", image, {"year": 3}))])
     run = _with_own_seed(photos.METHOD, "a").run(own.encoder, image)
-    vectors, ends = feature_vectors(run.representations, run.anchors, linear_similarity(similarity))
+    vectors, anchors = feature_vectors(run.representations, run.anchors, linear_similarity(similarity))
     masks = run.method.cells(run.masks, (4, 4))
-    expected = run.method.effects(masks, vectors, ends).values.movedim(0, -1)
+    expected = run.method.effects(masks, vectors, anchors).values.movedim(0, -1)
     assert entry.field is not None
     assert torch.allclose(entry.field, expected.float(), atol=1e-5 * float(expected.abs().max()))
     assert entry.representation is not None
@@ -366,8 +366,8 @@ def test_make__a_folded_encoder_is_tried_on_every_input() -> None:
     assert any(isinstance(fast.encoder.owner.norm, nn.Identity) for fast in own._fast.values())  # type: ignore[union-attr]
     for item, entry in zip(items, entries, strict=True):
         run = _with_own_seed(photos.METHOD, item.id).run(photos.encoder(Normed()), item.value)
-        vectors, ends = feature_vectors(run.representations, run.anchors, linear_similarity("cosine"))
-        expected = run.method.effects(run.method.cells(run.masks, (4, 4)), vectors, ends).values.movedim(0, -1)
+        vectors, anchors = feature_vectors(run.representations, run.anchors, linear_similarity("cosine"))
+        expected = run.method.effects(run.method.cells(run.masks, (4, 4)), vectors, anchors).values.movedim(0, -1)
         assert entry.field is not None
         assert torch.allclose(entry.field, expected.float(), atol=1e-4 * float(expected.abs().max()))
 
@@ -381,8 +381,8 @@ def test_make__dropped_tokens_of_pictures_of_several_shapes() -> None:
     own.begin()
     for item, entry in zip(items, own.make([own.read(item) for item in items]), strict=True):
         run = _with_own_seed(method, item.id).run(encoder, item.value)
-        vectors, ends = feature_vectors(run.representations, run.anchors, linear_similarity("cosine"))
-        expected = run.method.effects(run.masks, vectors, ends).values  # [d, cells]
+        vectors, anchors = feature_vectors(run.representations, run.anchors, linear_similarity("cosine"))
+        expected = run.method.effects(run.masks, vectors, anchors).values  # [d, cells]
         assert entry.error is None
         assert entry.field is not None
         torch.testing.assert_close(entry.field.flatten(0, -2), expected.flatten(1).T.float(), rtol=1e-3, atol=1e-5)

@@ -103,7 +103,7 @@ class Captum(Method):
         for view, explicand in (differentiable(encoder, explicand) for explicand in explicands):
             masked = MaskedEncoder(view, explicand, self.baseline)
             check_one_baseline(masked, self)
-            scores = masked.score(targets)
+            ends = masked.score(targets)
             maps = []
             for target in targets:
                 module = TargetModule(target, view, masked.anchors[0])
@@ -120,7 +120,7 @@ class Captum(Method):
             estimate = Estimate(values, raw=raw, shares=1 if by_removal else values[0].numel())
             described = {**self.describe(), "baseline": to_json_value(masked.removal)}
             origin = Origin(described, encoder.name, space, rounding=view.rounding)
-            answers.append(attributions(origin, explicand, targets, scores, estimate, masked.anchors[0]))
+            answers.append(attributions(origin, explicand, targets, ends, estimate, masked.anchors[0]))
         return answers
 
     def _check(self, encoder: Encoder, maps: list[Tensor]) -> None:

@@ -120,7 +120,7 @@ class Origin:
 
         Every score is rounded, relative to the terms whose sum it is, which may be much larger than the sum. Rounding goes
         with what is masked, so that more samples do not average it out. ``own [d]`` is the explicand's representation and
-        ``ends [2]`` are the scores of explicand and baseline.
+        ``ends [2]`` are the scores of the explicand and of the emptied input.
         """
         if not self.rounding:
             return 0.0
@@ -130,7 +130,7 @@ class Origin:
 def attributions(
     origin: Origin, explicand: Explicand, targets: Sequence[Target], ends: Tensor, maps: Estimate, own: Tensor
 ) -> list[Attribution]:
-    """Return one attribution per target, from their maps and the scores ``ends [2, targets]`` of the two ends.
+    """Return one attribution per target, from their maps and the scores of the two anchors, ``ends [2, targets]``.
 
     ``own [d]`` is the explicand's representation.
     """

@@ -57,7 +57,7 @@ class Field:
     Attributes:
         values: the vectors ``[*cells, d]``: of words, columns and segments one each, of pixels pooled to a grid.
         neutral: the vector of a feature that makes no difference, ``[d]``.
-        anchors: feature vectors of the explicand and of its emptied version, ``[2, d]``.
+        anchors: feature vectors of the explicand and of the emptied input, ``[2, d]``.
         own: the representation of the explicand, ``[d]``, for targets that compare with it.
         similarity: the one whose targets it answers.
         origin: method, encoder, space and number of samples.
@@ -206,13 +206,13 @@ def field_of(run: Run, similarity: str | Similarity, grid: int | tuple[int, int]
 
 
 def in_steps(run: Run, masks: Any, vectors: Tensor, anchors: Tensor) -> Iterator[tuple[Tensor, Tensor]]:
-    """Go through the columns of vectors ``[n, d]`` and of ends: all at once, but few where maps are of all pixels."""
+    """Go through the columns of vectors ``[n, d]`` and of anchors: all at once, but few where maps are of all pixels."""
     step = AT_ONCE if masks is run.masks and len(run.explicand.shape) == 2 else vectors.shape[1]
     return zip(torch.split(vectors, step, dim=1), torch.split(anchors, step, dim=1), strict=True)
 
 
 def feature_vectors(representations: Tensor, anchors: Tensor, similarity: LinearSimilarity) -> tuple[Tensor, Tensor]:
-    """Return feature vectors ``[n, d]`` of masked inputs and ``[2, d]`` of the ends; means over several baselines."""
+    """Return feature vectors ``[n, d]`` of masked inputs and ``[2, d]`` of the anchors; means over several baselines."""
     anchors = similarity.features(anchors.double())
     vectors = similarity.features(representations.flatten(0, -2).double())
     if representations.ndim == 3:

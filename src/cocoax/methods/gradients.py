@@ -125,8 +125,8 @@ class GradientMethod(Method):
                 shown.update(start)
         origin = Origin(self.describe(), encoder.name, space, len(weights), rounding=encoder.rounding)
         return [
-            attributions(origin, masked.explicand, targets, anchors, total.estimate(), masked.anchors[0])
-            for masked, anchors, total in zip(masked_encoders, scores, sums, strict=True)
+            attributions(origin, masked.explicand, targets, ends, total.estimate(), masked.anchors[0])
+            for masked, ends, total in zip(masked_encoders, scores, sums, strict=True)
         ]
 
 

@@ -102,7 +102,7 @@ class _Side:
             "baseline",
             "batch_size",
             "seed",
-        )  # baselines are in the ends
+        )  # baselines are in the anchors
         asked = {name: value for name, value in to_json_value(method, tensors).items() if name not in unimportant}
         identity = digest(self.run.anchors, self.run.space, str(similarity), asked, *tensors.values())
         explicand = self.run.explicand

@@ -99,10 +99,10 @@ class KernelShap(RemovalMethod):
 
     def adapted(self, masks: Coalitions, representations: Tensor, anchors: Tensor) -> Coalitions:
         """Return the coalitions with what the prior of their regression is chosen by: one for all targets of a run."""
-        whole, baseline_input = anchors[:1], anchors[1:]
+        whole, emptied = anchors[:1], anchors[1:]
         if representations.ndim == 3:  # several baselines, whose scores are averaged
-            representations, baseline_input = representations.mean(1), baseline_input.mean(0, keepdim=True)
-        vectors, width = torch.cat([representations, whole, baseline_input]).double(), representations.shape[1]
+            representations, emptied = representations.mean(1), emptied.mean(0, keepdim=True)
+        vectors, width = torch.cat([representations, whole, emptied]).double(), representations.shape[1]
         if width > _PROJECTED:
             vectors = vectors @ torch.from_numpy(stream(0, width).standard_normal((width, _PROJECTED))) / width**0.5
         return replace(masks, guide=masks.odd(vectors[:-2], vectors[-2:]))
@@ -113,35 +113,35 @@ class KernelShap(RemovalMethod):
             return masks
         return replace(masks, segments=torch.arange(masks.bits.shape[1]).view(own))
 
-    def estimate(self, masks: Coalitions, scores: Tensor, anchors: Tensor) -> Estimate:
+    def estimate(self, masks: Coalitions, scores: Tensor, ends: Tensor) -> Estimate:
         """Return the expected Shapley values given the scores, with their standard errors."""
-        values = masks.regression.values(masks.odd(scores, anchors))
+        values = masks.regression.values(masks.odd(scores, ends))
         if masks.complete:
             error = torch.zeros_like(values)
         else:
-            weights, residuals = self._errors(masks, scores, anchors)
+            weights, residuals = self._errors(masks, scores, ends)
             error = (weights.square().T @ residuals.square()).sqrt()
         return Estimate(values.T[:, masks.segments], error.T[:, masks.segments], features=values.T)
 
-    def deviations(self, masks: Coalitions, scores: Tensor, anchors: Tensor, signs: Callable[[int], Tensor]) -> Tensor | None:
+    def deviations(self, masks: Coalitions, scores: Tensor, ends: Tensor, signs: Callable[[int], Tensor]) -> Tensor | None:
         """Return random sums of what the pairs of coalitions contribute to the error."""
         if masks.complete:
             return torch.zeros(1, scores.shape[1], *masks.segments.shape, dtype=torch.float64)
-        weights, residuals = self._errors(masks, scores, anchors)
+        weights, residuals = self._errors(masks, scores, ends)
         sums = torch.stack([(weights * sign[:, None]).T @ residuals for sign in signs(len(weights)).T])
         return sums.mT[..., masks.segments]
 
-    def effects(self, masks: Coalitions, scores: Tensor, anchors: Tensor) -> SampledEffects:
+    def effects(self, masks: Coalitions, scores: Tensor, ends: Tensor) -> SampledEffects:
         """Return the values, what each pair of coalitions does to them, and how far it is from what the others say."""
-        values = masks.regression.values(masks.odd(scores, anchors)).T[:, masks.segments]
+        values = masks.regression.values(masks.odd(scores, ends)).T[:, masks.segments]
         if masks.complete:
             return SampledEffects(values, torch.zeros(0, *masks.segments.shape, dtype=torch.float64), scores[:0].double())
-        weights, residuals = self._errors(masks, scores, anchors)
+        weights, residuals = self._errors(masks, scores, ends)
         return SampledEffects(values, weights[:, masks.segments], residuals)
 
     @staticmethod
-    def _errors(masks: Coalitions, scores: Tensor, anchors: Tensor) -> tuple[Tensor, Tensor]:
-        return masks.regression.error_weights, masks.regression.loo_residuals(masks.odd(scores, anchors))
+    def _errors(masks: Coalitions, scores: Tensor, ends: Tensor) -> tuple[Tensor, Tensor]:
+        return masks.regression.error_weights, masks.regression.loo_residuals(masks.odd(scores, ends))
 
 
 @dataclass(frozen=True, eq=False)
@@ -184,10 +184,10 @@ class Coalitions:
         pairs = self.bits[: len(self) // 2 * 2 : 2]
         return odd_regression(pairs, None if self.guide is None else learn_prior(pairs, self.guide))
 
-    def odd(self, scores: Tensor, anchors: Tensor) -> Tensor:
+    def odd(self, scores: Tensor, ends: Tensor) -> Tensor:
         """Return half the difference of the scores of each pair, and of the ends, ``[pairs + 1, k]``."""
         pairs = scores[: len(scores) // 2 * 2].double()
-        return torch.cat([pairs[0::2] - pairs[1::2], (anchors[:1] - anchors[1:2]).double()]) / 2
+        return torch.cat([pairs[0::2] - pairs[1::2], (ends[:1] - ends[1:2]).double()]) / 2
 
 
 def _drawn(players: int, wanted: int, seed: int) -> Tensor:

@@ -84,9 +84,9 @@ class Occlusion(RemovalMethod):
             )
         return _Windows(height, width, corners, size)
 
-    def estimate(self, masks: _Windows, scores: Tensor, anchors: Tensor) -> Estimate:
+    def estimate(self, masks: _Windows, scores: Tensor, ends: Tensor) -> Estimate:
         """Return the mean drop over the windows that cover each pixel."""
-        drops = (anchors[0] - scores).double()
+        drops = (ends[0] - scores).double()
         total = torch.zeros(scores.shape[1], masks.height, masks.width, dtype=torch.float64)
         covered = torch.zeros(masks.height, masks.width, dtype=torch.float64)
         for (top, left), drop in zip(masks.corners.tolist(), drops, strict=True):

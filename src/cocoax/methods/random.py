@@ -40,7 +40,7 @@ class RandomAttribution(Method):
         origin = Origin(self.describe(), encoder.name, encoder.identity.space)
         answers = []
         for explicand in explicands:
-            anchors, own = self._ends(encoder, explicand, targets)
+            ends, own = self._ends(encoder, explicand, targets)
             # Each input has noise of its own, the same alone or among others, so that means over inputs average it out.
             row = int(digest(explicand.tensor)[:8], 16)
             if explicand.feature_ids is None:
@@ -48,12 +48,12 @@ class RandomAttribution(Method):
                 maps = Estimate(explicand.per_feature(raw), raw=raw)
             else:
                 maps = Estimate(torch.stack([normal(self.seed, row, explicand.shape)] * len(targets)))
-            answers.append(attributions(origin, explicand, targets, anchors, maps, own))
+            answers.append(attributions(origin, explicand, targets, ends, maps, own))
         return answers
 
     @staticmethod
     def _ends(encoder: Encoder, explicand: Explicand, targets: list[Target]) -> tuple[Tensor, Tensor]:
-        """Return the scores of explicand and baseline, and the representation of the explicand.
+        """Return the ends, scores of explicand and emptied input, and the representation of the explicand.
 
         Nothing is asked of a user for the sake of the baseline, which may have no score.
         """

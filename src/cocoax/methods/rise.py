@@ -375,12 +375,12 @@ class Rise(RemovalMethod):
         """Return masks pooled to the cells of a grid; those over a list of features as they are."""
         return PooledMasks(masks, grid) if isinstance(masks, GridMasks) and grid is not None else masks
 
-    def effects(self, masks: BitMasks | PooledMasks, scores: Tensor, anchors: Tensor) -> SampledEffects:
+    def effects(self, masks: BitMasks | PooledMasks, scores: Tensor, ends: Tensor) -> SampledEffects:
         """Return Cov(y, m) / p(1-p) of each feature, E[y | kept] - E[y | removed] of words, by the efficient estimator."""
         self._check_length(masks, 2 * FOLDS)
         return _effects_of(masks, scores.double())
 
-    def deviations(self, masks: AnyMasks, scores: Tensor, anchors: Tensor, signs: Callable[[int], Tensor]) -> Tensor | None:
+    def deviations(self, masks: AnyMasks, scores: Tensor, ends: Tensor, signs: Callable[[int], Tensor]) -> Tensor | None:
         """Return random sums of the samples' contributions, minus their mean."""
         y = scores.double()
         if isinstance(masks, BitMasks) and masks.complete:
@@ -415,7 +415,7 @@ class Rise(RemovalMethod):
         wanted = samples * (error / self.tolerance) ** 2  # errors fall with the root of the number of samples
         return math.ceil(min(max(wanted, self.samples, samples + 1), self.max_samples))
 
-    def estimate(self, masks: AnyMasks, scores: Tensor, anchors: Tensor) -> Estimate:
+    def estimate(self, masks: AnyMasks, scores: Tensor, ends: Tensor) -> Estimate:
         """Return the map, its standard error, and the mean score: the value of a pixel that makes no difference."""
         self._check_length(masks, 2 * FOLDS if self.estimator == "efficient" else 2)
         y = scores.double()

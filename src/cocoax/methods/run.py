@@ -119,8 +119,8 @@ class RemovalMethod(Method):
         """Return masks from their compact form."""
 
     @abstractmethod
-    def estimate(self, masks: Any, scores: Tensor, anchors: Tensor) -> Estimate:
-        """Return maps from the scores of the masked inputs ``[n, k]`` and of explicand and baseline ``[2, k]``."""
+    def estimate(self, masks: Any, scores: Tensor, ends: Tensor) -> Estimate:
+        """Return maps from the scores of the masked inputs ``[n, k]`` and of the two anchors, the ends ``[2, k]``."""
 
     def adapted(self, masks: Any, representations: Tensor, anchors: Tensor) -> Any:
         """Return the masks with what an estimator learns from the representations of masked inputs and anchors, if anything.
@@ -136,13 +136,13 @@ class RemovalMethod(Method):
         """
         return masks
 
-    def effects(self, masks: Any, scores: Tensor, anchors: Tensor) -> SampledEffects:
+    def effects(self, masks: Any, scores: Tensor, ends: Tensor) -> SampledEffects:
         """Return how much keeping a feature, rather than removing it, changes each score; for masks of :meth:`cells`."""
-        estimate = self.estimate(masks, scores, anchors)
+        estimate = self.estimate(masks, scores, ends)
         neutral = 0.0 if estimate.neutral is None else estimate.neutral.view(-1, *[1] * (estimate.values.ndim - 1))
         return SampledEffects(estimate.values - neutral)
 
-    def deviations(self, masks: Any, scores: Tensor, anchors: Tensor, signs: Callable[[int], Tensor]) -> Tensor | None:
+    def deviations(self, masks: Any, scores: Tensor, ends: Tensor, signs: Callable[[int], Tensor]) -> Tensor | None:
         """Return random sums of what single samples contribute to the error of maps, ``[groups, k, *shape]``.
 
         The mean of their squares is the squared standard error, of any mixture of the scores too, which is how a field knows
@@ -249,7 +249,7 @@ class Run:
         baseline: the explicand with everything removed, ``[C, H, W]`` for an image.
         masks: the perturbations, compactly; ``masks.full(slice)`` gives them at full size.
         representations: of the masked inputs, ``[n, d]``; ``[n, K, d]`` where scores are averaged over K baselines.
-        anchors: representations of the explicand and of the baseline (or of all K), ``[2, d]``.
+        anchors: representations of the explicand and of the emptied input, ``[2, d]``; of each of K baselines, ``[1 + K, d]``.
         encoder: name of the encoder.
         space: the space its targets must live in.
         stopped: why sampling ended, where the method decides that by itself.
@@ -538,12 +538,12 @@ class Run:
         asked = check_targets(targets)
         for target in asked:
             target.check_space(self.space)
-        anchors, scores = score_anchors(asked, self.anchors), score_masked(asked, self.representations, self.anchors)
+        ends, scores = score_anchors(asked, self.anchors), score_masked(asked, self.representations, self.anchors)
         # Maps are linear in scores, so these may be about 1 on the way, where their squares neither overflow nor vanish.
-        sizes = _powers_of_two(torch.cat([anchors, scores]))
-        about_one = scores.double() / sizes, anchors.double() / sizes
+        sizes = _powers_of_two(torch.cat([ends, scores]))
+        about_one = scores.double() / sizes, ends.double() / sizes
         estimate = _estimate_checked(self.method, self.masks, *about_one, self.explicand.shape).times(sizes)
-        return as_asked(targets, attributions(self.origin, self.explicand, asked, anchors, estimate, self.anchors[0]))
+        return as_asked(targets, attributions(self.origin, self.explicand, asked, ends, estimate, self.anchors[0]))
 
     @property
     def origin(self) -> Origin:

@@ -330,9 +330,9 @@ def _with_own_seed(method: RemovalMethod, name: str) -> RemovalMethod:
 
 @dataclass(frozen=True, eq=False)
 class _FieldPlan:
-    """Masks, and the matrices by which a field comes of the feature vectors of masked inputs and of the two ends.
+    """Masks, and the matrices by which a field comes of the feature vectors of masked inputs and of the two anchors.
 
-    All estimates are linear in the scores, so what they do to n masked inputs and two ends is known before there are any.
+    All estimates are linear in the scores, so what they do to n masked inputs and two anchors is known before there are any.
 
     Attributes:
         method: the one that drew the masks.
@@ -383,7 +383,7 @@ class _LoadedItem:
         digest: of its content; empty if it cannot be read.
         error: why it cannot be explained; the rest is empty then.
         explicand: the input.
-        emptied: the same without its features.
+        baseline_input: the same without its features.
         plan: the masks, and the matrices that make a field of what the encoder makes of them.
         together: what is encoded together with other inputs: the input, its baselines, and one masked input on which a folded
             encoder is tried, if there is one. Empty where each input goes through an encoder of its own.
@@ -394,7 +394,7 @@ class _LoadedItem:
     digest: str
     error: str | None = None
     explicand: Explicand | None = None
-    emptied: Tensor | None = None
+    baseline_input: Tensor | None = None
     plan: _FieldPlan | None = None
     together: list[Tensor] = field(default_factory=list)
 
@@ -435,17 +435,17 @@ class EntryBuilder:
     def _prepare(self, loaded: _LoadedItem, explicand: Explicand) -> _LoadedItem:
         method, explicand = _with_own_seed(self.recipe.method, loaded.item.id).choose_features(self.encoder, explicand)
         explicand = self.removal.with_features(explicand, self.encoder, getattr(method, "grid", None))
-        emptied = self.removal.baseline_input(explicand)
+        baseline_input = self.removal.baseline_input(explicand)
         plan = _FieldPlan.draw(method, tuple(explicand.shape), self.recipe.grid)
         together: list[Tensor] = []
         if explicand.tensor.is_floating_point() and self.removal.encoder_for(self.encoder, explicand) is self.encoder:
-            together = [explicand.tensor, *self.removal.versions(explicand, emptied)]
+            together = [explicand.tensor, *self.removal.versions(explicand, baseline_input)]
             if self._folds:
                 kept = plan.masks.full(slice(0, 1)).reshape(1, *explicand.shape).float()
-                together += list(self.removal.masked(explicand, emptied, kept))
+                together += list(self.removal.masked(explicand, baseline_input, kept))
         # Of photos that wait for the encoder no more is kept than goes into the index.
         small = replace(explicand, display=explicand.display.small())
-        return replace(loaded, explicand=small, emptied=emptied, plan=plan, together=together)
+        return replace(loaded, explicand=small, baseline_input=baseline_input, plan=plan, together=together)
 
     def make(self, group: Sequence[_LoadedItem]) -> Iterator[Entry]:
         """Yield the entries of some inputs, whose anchors are encoded together; an error is that of one input alone."""
@@ -474,11 +474,11 @@ class EntryBuilder:
         return torch.cat([self.encoder.encode(tensors[start : start + size]) for start in range(0, len(tensors), size)])
 
     def _entry(self, loaded: _LoadedItem, encoded: Tensor | None) -> Entry:
-        explicand, plan, emptied = loaded.explicand, loaded.plan, loaded.emptied
-        assert explicand is not None and plan is not None and emptied is not None  # noqa: PT018 (there is no error)
-        count = 1 + len(self.removal.versions(explicand, emptied))
+        explicand, plan, baseline_input = loaded.explicand, loaded.plan, loaded.baseline_input
+        assert explicand is not None and plan is not None and baseline_input is not None  # noqa: PT018 (there is no error)
+        count = 1 + len(self.removal.versions(explicand, baseline_input))
         anchors = None if encoded is None else encoded[:count]
-        masked = MaskedEncoder(self.encoder, explicand, self.removal, baseline_input=emptied, anchors=anchors)
+        masked = MaskedEncoder(self.encoder, explicand, self.removal, baseline_input=baseline_input, anchors=anchors)
         representations = self._representations(masked, plan, None if encoded is None else encoded[count:])
         vectors = torch.cat(feature_vectors(representations, masked.anchors, linear_similarity(self.recipe.similarity)))
         field, labels = (plan.field @ vectors).float(), explicand.label_map

@@ -328,15 +328,15 @@ class Index:
         ):
             placed = parts if labels is None else _at_places(parts, labels)
             own = self.representations[row]
-            anchors = self.similarity.features(torch.stack([own, torch.tensor(emptied)]).double()) @ direction.double()
-            floor = self._origin.floor(target, own, anchors, 1)
+            ends = self.similarity.features(torch.stack([own, torch.tensor(emptied)]).double()) @ direction.double()
+            floor = self._origin.floor(target, own, ends, 1)
             sums = torch.tensor(noise).view(-1, len(direction)) @ direction
             spread = max(float(sums.square().mean().sqrt()), floor / 2) if len(sums) else None
             answers.append(
                 Attribution(
                     values=placed,
-                    score=float(anchors[0]),
-                    baseline_score=float(anchors[1]),
+                    score=float(ends[0]),
+                    baseline_score=float(ends[1]),
                     standard_error=None if spread is None else torch.full_like(placed, spread),
                     metadata={
                         "target": target.name,

@@ -221,7 +221,7 @@ class Entry:
         columns: what is known about it.
         error: why it could not be explained; the rest is empty then.
         representation: ``[d]``.
-        emptied: the representation without its features, ``[d]``; the mean over several baselines.
+        emptied: the representation of the emptied input, ``[d]``; the mean over several baselines.
         field: one vector for each cell, ``[*cells, d]``: what keeping it, not removing it, does to the feature vector.
         labels: of a picture whose cells are parts of it, the part at each place of a small map ``[h, w]``, or -1.
         noise: random sums of the field's sampling error over all cells, ``[4, d]``: the mean square of their products with a
