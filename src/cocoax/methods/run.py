@@ -249,7 +249,7 @@ class Run:
         baseline: the explicand with everything removed, ``[C, H, W]`` for an image.
         masks: the perturbations, compactly; ``masks.full(slice)`` gives them at full size.
         representations: of the masked inputs, ``[n, d]``; ``[n, K, d]`` where scores are averaged over K baselines.
-        anchors: representations of the explicand and of the emptied input, ``[2, d]``; of each of K baselines, ``[1 + K, d]``.
+        anchors: representations of the explicand and of the emptied input, ``[2, d]``; with K baselines ``[1 + K, d]``.
         encoder: name of the encoder.
         space: the space its targets must live in.
         stopped: why sampling ended, where the method decides that by itself.

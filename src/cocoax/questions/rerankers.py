@@ -30,14 +30,14 @@ from cocoax.references import Reference
 from cocoax.results.interactions import PairSide, Sampled
 from cocoax.targets import Target, similarity_to
 
-MATCH_BUDGET = Budget(words=256, sentences=40, inside=72)
-HIT_BUDGET = Budget(words=96, sentences=24, inside=40, deep=2)
+RERANKED_MATCH_BUDGET = Budget(words=256, sentences=40, inside=72)
+RERANKED_HIT_BUDGET = Budget(words=96, sentences=24, inside=40, deep=2)
 
 
 class RerankerMatcher(Matcher):
     """The runs of pairs of a query and documents, and the matches from them."""
 
-    budgets = MATCH_BUDGET, HIT_BUDGET
+    budgets = RERANKED_MATCH_BUDGET, RERANKED_HIT_BUDGET
     noun = "A reranker"
 
     def found(self, encoder: Encoder, query: Input, document_encoder: Encoder, inputs: Sequence[Input]) -> list[Found]:
