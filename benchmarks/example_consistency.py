@@ -27,8 +27,8 @@ from cocoax.paper.training.objectives import nt_xent
 from cocoax.paper.training.recipes import RECIPES
 
 ROUNDS, STEPS, BATCH, RATE = 3, 20, 64, 0.02
-LAST = ["stages.3.0.conv2", "stages.3.0.bn2"]  # TracIn's gradients; all of them would not fit into memory
-FEW = ["stages.3.0.bn2"]  # and those of the Hessian
+TRACIN_LAYERS = ["stages.3.0.conv2", "stages.3.0.bn2"]  # for gradients; those of all layers would not fit into memory
+INFLUENCE_LAYERS = ["stages.3.0.bn2"]  # for gradients and the Hessian
 
 
 def trained_on(encoder: cocoax.Encoder, images: np.ndarray) -> list[dict[str, Tensor]]:
@@ -66,8 +66,8 @@ def main(data: Path, out: Path, count: int, inputs: int) -> None:
     methods: dict[str, ExampleMethod] = {
         "neighbours": Neighbours(),
         "simplex": Simplex(),
-        "tracin": TracIn(checkpoints=checkpoints, layers=LAST),
-        "influence": Influence(layers=FEW),
+        "tracin": TracIn(checkpoints=checkpoints, layers=TRACIN_LAYERS),
+        "influence": Influence(layers=INFLUENCE_LAYERS),
     }
     found: dict[str, Any] = {}
     for name, method in methods.items():

@@ -305,7 +305,14 @@ WAYS = {
     "SLIC": Way(slic),
     "colour": Way(by_colour),
 }
-ASKED = ("segments 12", "segments 24", "segments by variance", "8 segments, split to 16", "SLIC", "colour")  # by --only
+NAMED_ONLY = (
+    "segments 12",
+    "segments 24",
+    "segments by variance",
+    "8 segments, split to 16",
+    "SLIC",
+    "colour",
+)  # by --only
 
 
 def certain(answer: cocoax.Attribution) -> float:
@@ -324,7 +331,7 @@ def measured(
         for whole, plain in pictures.items()
     }
     for name, way in WAYS.items():
-        if name not in options.only if options.only else name in ASKED:
+        if name not in options.only if options.only else name in NAMED_ONLY:
             continue
         if isinstance(way.baseline, cocoax.DropTokens) and views[True].name != "dinov2":
             continue

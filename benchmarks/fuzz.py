@@ -39,7 +39,7 @@ import cocoax
 SOURCE = str(Path(cocoax.__file__).parent)
 SECONDS = 20  # that a call may take
 MEMORY = 6 * 2**30  # that the process may have
-LEAST = 12  # characters of a sentence
+SHORTEST_SENTENCE = 12  # characters
 # Errors that are about what was asked for. Whatever else is raised is no answer.
 DOCUMENTED = (
     ValueError,
@@ -640,7 +640,7 @@ def judged(error: BaseException) -> str:
     if ours and frames[-1].filename == __file__:  # an error of the caller's own function or source
         return ""
     raised = frames[-1].filename.startswith(SOURCE) and (frames[-1].line or "").lstrip().startswith("raise")
-    sentence = len(str(error)) >= LEAST and " " in str(error)
+    sentence = len(str(error)) >= SHORTEST_SENTENCE and " " in str(error)
     odd = not isinstance(error, DOCUMENTED) or isinstance(error, RecursionError | NotImplementedError)
     return f"{type(error).__name__} at {place}" if odd or not (raised and sentence) else ""
 

@@ -73,7 +73,7 @@ def recording_encoder(inputs: Inputs | None = None) -> cocoax.Encoder:
     return cocoax.Encoder(RecordingNet(), inputs=Recordings() if inputs is None else inputs, name="recordings")
 
 
-class Several(cocoax.Baseline):
+class SeveralConstants(cocoax.Baseline):
     """Several baselines for any explicand: constants."""
 
     def __init__(self, *values: float) -> None:

@@ -166,7 +166,16 @@ __all__ = [
 # Where public names are looked for when they are first used, in the order data flows through the rooms: whatever needs no
 # encoder, such as `cocoax --help`, need not wait for torch.
 _ROOMS = (
-    *("store", "similarity", "references", "targets", "encoders", "masking", "methods", "evaluation", "questions", "insight"),
+    "store",
+    "similarity",
+    "references",
+    "targets",
+    "encoders",
+    "masking",
+    "methods",
+    "evaluation",
+    "questions",
+    "insight",
 )
 
 if not TYPE_CHECKING:  # or else a type checker would believe that there is a name for everything

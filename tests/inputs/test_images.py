@@ -16,7 +16,8 @@ from PIL import EpsImagePlugin, Image
 
 from cocoax import Encoder, ImagePreprocess
 from cocoax.inputs import image as source
-from cocoax.inputs.image import WHOLE, _to_tensor, image_files, open_image, picture_of, picture_of_tensor
+from cocoax.inputs.image import _to_tensor, image_files, open_image, picture_of, picture_of_tensor
+from cocoax.show import WHOLE
 from tests.conftest import SmallNet, images
 
 

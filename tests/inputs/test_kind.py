@@ -43,7 +43,7 @@ def test_collate__device_and_precision_of_the_module() -> None:
     ("elements", "on_cpu", "expected"),
     [(30, True, 64), (_CPU_BATCH // 10, True, 10), (10 * _CPU_BATCH, True, 1), (30, False, 512), (_CPU_BATCH, False, 100)],
 )
-def test_at_once__depends_on_the_size_alone(elements: int, on_cpu: bool, expected: int) -> None:
+def test_default_batch_size__depends_on_the_size_alone(elements: int, on_cpu: bool, expected: int) -> None:
     assert Recordings().default_batch_size(torch.empty(1, 1).expand(1, elements), on_cpu) == expected
 
 
@@ -135,7 +135,7 @@ def test_each__a_generator_is_refused() -> None:
                 yield from inputs
 
 
-def test_name_together__of_a_noun_that_ends_in_s() -> None:
+def test_set_label__of_a_noun_that_ends_in_s() -> None:
     class Plural(Recordings):
         noun = "series"
 
@@ -199,7 +199,7 @@ class Whole(Recordings):
         return item if item.ndim == 1 else super().explicand(item)
 
 
-def test_made_ready__no_floats_or_no_explicand() -> None:
+def test_explicand__no_floats_or_no_explicand() -> None:
     encoder = recording_encoder(Whole())
     with pytest.raises(
         TypeError, match=r"A recording must be prepared as a tensor of floats, .*let Whole\.prepare return .*int64"

@@ -14,7 +14,8 @@ from torch import Tensor, nn
 import cocoax
 from cocoax import Encoder, Explicand, ImagePreprocess
 from cocoax.inputs import Picture
-from cocoax.inputs.image import WHOLE, _to_tensor
+from cocoax.inputs.image import _to_tensor
+from cocoax.show import WHOLE
 from tests.conftest import SmallNet, images
 
 

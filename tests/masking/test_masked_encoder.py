@@ -16,7 +16,7 @@ from cocoax.inputs import Explicand
 from cocoax.masking import BitMasks, GridMasks, MaskedEncoder, Masks
 from cocoax.masking.masked_encoder import score_anchors, score_masked
 from tests.conftest import SmallNet, images
-from tests.kinds import CHANNELS, STEPS, RecordingNet, Recordings, Series, Several, recording_encoder, recordings
+from tests.kinds import CHANNELS, STEPS, RecordingNet, Recordings, Series, SeveralConstants, recording_encoder, recordings
 from tests.tiny import save_bert
 
 TEXT = "The violinist parked her big car."
@@ -65,7 +65,7 @@ def test_encode__pictures(encoder: cocoax.Encoder) -> None:
 
 def test_encode__pictures_with_several_baselines(encoder: cocoax.Encoder) -> None:
     explicand = encoder.explicand(images(1, 8, 6)[0])
-    several = Several(0.0, 1.0, -0.5)
+    several = SeveralConstants(0.0, 1.0, -0.5)
     masks = GridMasks.draw(8, 6, 2, 0.5, 4, seed=1)
     check(encoder, explicand, MaskedEncoder(encoder, explicand, several), masks, list(several(explicand.tensor)))
 
@@ -117,7 +117,7 @@ def test_encode__channels_with_features_of_their_own(values: tuple[float, ...], 
     encoder = recording_encoder(Recordings(fixed=fixed))
     explicand = encoder.explicand(recordings(1)[0])
     assert explicand.shape == (2 * CHANNELS,)
-    baseline: Any = cocoax.Constant(0.5) if len(values) == 1 else Several(*values)
+    baseline: Any = cocoax.Constant(0.5) if len(values) == 1 else SeveralConstants(*values)
     baselines = [torch.full((CHANNELS, STEPS), value) for value in values]
     masks = BitMasks.draw(2 * CHANNELS, 0.5, 20, seed=0)
     check(encoder, explicand, MaskedEncoder(encoder, explicand, baseline), masks, baselines)
@@ -131,7 +131,7 @@ def test_encode__steps_of_all_channels_together() -> None:
     check(
         encoder,
         explicand,
-        MaskedEncoder(encoder, explicand, Several(0.0, 1.0)),
+        MaskedEncoder(encoder, explicand, SeveralConstants(0.0, 1.0)),
         masks,
         [torch.zeros(3, 10), torch.ones(3, 10)],
     )
@@ -147,7 +147,7 @@ def test_encode__from_a_mask_on(encoder: cocoax.Encoder) -> None:
 @pytest.mark.parametrize("batch_size", [1, 4, 7])
 def test_encode__batch_size_counts_every_baseline(batch_size: int) -> None:
     encoder = recording_encoder()
-    game = MaskedEncoder(encoder, encoder.explicand(recordings(1)[0]), Several(*range(5)))
+    game = MaskedEncoder(encoder, encoder.explicand(recordings(1)[0]), SeveralConstants(*range(5)))
     module: Any = encoder.module
     module.batches = []
     list(game.encode(BitMasks.draw(2 * CHANNELS, 0.5, 10, seed=0), 0, batch_size))
@@ -175,7 +175,7 @@ def test_encode__where_the_encoder_is(monkeypatch: pytest.MonkeyPatch) -> None:
         (cocoax.Encoder(SmallNet()), images(1, 8, 8)[0], GridMasks.draw(8, 8, 2, 0.5, 5, seed=0)),
         (recording_encoder(Recordings(fixed=2)), recordings(1)[0], BitMasks.draw(2 * CHANNELS, 0.5, 5, seed=0)),
     ):
-        game = MaskedEncoder(encoder, encoder.explicand(item), Several(0.0, 1.0) if item.ndim == 2 else None)
+        game = MaskedEncoder(encoder, encoder.explicand(item), SeveralConstants(0.0, 1.0) if item.ndim == 2 else None)
         devices: list[torch.device] = []
 
         def encode(prepared: Tensor, devices: list[torch.device] = devices) -> Tensor:
@@ -263,7 +263,7 @@ def test_encode__removal_of_ones_own() -> None:
 def test_score__mean_over_several_baselines() -> None:
     encoder = recording_encoder()
     target = cocoax.corpus_similarity(encoder.reference(recordings(3, seed=1)))
-    game = MaskedEncoder(encoder, encoder.explicand(recordings(1)[0]), Several(0.0, 1.0))
+    game = MaskedEncoder(encoder, encoder.explicand(recordings(1)[0]), SeveralConstants(0.0, 1.0))
     every = target.score(game.anchors)
     assert game.score([target])[:, 0].tolist() == pytest.approx([float(every[0]), float(every[1:].mean())])
     assert torch.equal(score_anchors([target], game.anchors), game.score([target]))

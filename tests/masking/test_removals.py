@@ -15,7 +15,7 @@ from cocoax.inputs import Pictures
 from cocoax.masking import MaskedEncoder, Removal, resolve
 from cocoax.masking.removals import Forgotten
 from tests.encoders.words import Pieces
-from tests.kinds import Several, recording_encoder, recordings
+from tests.kinds import SeveralConstants, recording_encoder, recordings
 from tests.tiny import bert_tokenizer
 
 
@@ -79,14 +79,14 @@ def test_blends__of_baselines_that_mask_as_all_do() -> None:
             return super().masked(explicand, baseline_input, kept.round())
 
     assert cocoax.Blur().blends
-    assert Several(0.0).blends
+    assert SeveralConstants(0.0).blends
     assert not Rounded().blends
     assert not cocoax.MaskToken(4).blends
 
 
 def test_versions__of_several_baselines() -> None:
     explicand = Explicand(torch.ones(3, 4, 4))
-    several, one = Several(0.0, 1.0), cocoax.Mean()
+    several, one = SeveralConstants(0.0, 1.0), cocoax.Mean()
     assert [version.shape for version in several.versions(explicand, several.baseline_input(explicand))] == [(3, 4, 4)] * 2
     assert [version.shape for version in one.versions(explicand, one.baseline_input(explicand))] == [(3, 4, 4)]
     both = OwnVersions()

@@ -12,7 +12,7 @@ import torch
 
 import cocoax
 from cocoax.inputs import Explicand, Inputs
-from tests.kinds import Recordings, Series, Several, recording_encoder, recordings
+from tests.kinds import Recordings, Series, SeveralConstants, recording_encoder, recordings
 
 KINDS: dict[str, Inputs] = {"parts": Recordings(), "parts after a beginning": Recordings(fixed=3), "steps": Series()}
 every_kind = pytest.mark.parametrize("kind", KINDS)
@@ -38,7 +38,7 @@ def test_captum__says_which_baseline_it_took() -> None:
     assert result.metadata["options"]["baseline"] == {"type": "Constant", "value": 0.0}
 
 
-@pytest.mark.parametrize("baseline", [cocoax.Constant(0.3), Several(0.0, 1.0, -1.0)], ids=["one", "several"])
+@pytest.mark.parametrize("baseline", [cocoax.Constant(0.3), SeveralConstants(0.0, 1.0, -1.0)], ids=["one", "several"])
 def test_kernel_shap__all_coalitions_give_shapley_values(baseline: Any) -> None:
     encoder, explicand, (target, _) = setting("parts after a beginning")
     players = explicand.shape[0]

@@ -10,7 +10,7 @@ from torch import Tensor
 
 import cocoax
 from cocoax.inputs import Display, Names, Picture, Text
-from cocoax.inputs.image import WHOLE
+from cocoax.show import WHOLE
 from tests.conftest import images
 
 

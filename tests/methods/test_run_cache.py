@@ -20,7 +20,7 @@ from cocoax.methods.estimate import Estimate
 from cocoax.methods.run_cache import RunCheckpoint, _key, cached_run
 from cocoax.store import cache_folder, read_safetensors, write_safetensors
 from tests.conftest import SmallNet, images
-from tests.kinds import Several
+from tests.kinds import SeveralConstants
 from tests.tiny import save_bert
 from tests.towers import Spaces, Words, two_towers
 
@@ -346,8 +346,10 @@ def test_cached_run__method_of_ones_own_is_lengthened(encoder: cocoax.Encoder, n
 
 def test_cached_run__baselines_of_ones_own_are_known_in_this_process(encoder: cocoax.Encoder) -> None:
     """Not by where they lie in memory, where the next one may lie as well."""
-    first = Several(0.0)
-    runs = [cached_run(encoder, IMAGE, replace(RISE, baseline=baseline)) for baseline in (first, Several(1.0), first)]
+    first = SeveralConstants(0.0)
+    runs = [
+        cached_run(encoder, IMAGE, replace(RISE, baseline=baseline)) for baseline in (first, SeveralConstants(1.0), first)
+    ]
     assert cocoax.cache_info().runs == 2
     assert same(runs[0], runs[2])
     assert not same(runs[0], runs[1])

@@ -40,7 +40,7 @@ def test_rank__is_among_captions_only(towers: cocoax.Encoder) -> None:
     assert alone.rank is None
 
 
-def test_describe__holds_everything(towers: cocoax.Encoder) -> None:
+def test_to_dict__holds_everything(towers: cocoax.Encoder) -> None:
     (answer,) = ask(towers, IMAGE, Question(Side("a cat", picture(1)), "a dog"), RISE)
     plain = json.loads(json.dumps(answer.to_dict()))
     assert plain["question"] == "a cat / a picture rather than a dog"

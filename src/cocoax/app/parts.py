@@ -16,7 +16,8 @@ from cocoax.app.drawing import PALETTES, Look, curve_views
 from cocoax.app.service import Clip
 from cocoax.app.sessions import Progress, Session
 from cocoax.show import View
-from cocoax.show.html import DEFAULT, drawn
+from cocoax.show.drawing import DEFAULT
+from cocoax.show.html import drawn
 from cocoax.show.options import PlotOptions
 from cocoax.show.palette import DISTINCT, colour_table
 from cocoax.show.raster import jpeg_uri, wav_uri

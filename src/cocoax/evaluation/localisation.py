@@ -16,8 +16,8 @@ import numpy as np
 from scipy import ndimage
 
 from cocoax.checks import as_numbers, check_at_least, check_kind, check_number
-from cocoax.inputs.image import Box
 from cocoax.methods import Attribution
+from cocoax.show import Box
 
 _Map = Attribution | np.ndarray  # of an attribution, the effects
 

@@ -21,8 +21,7 @@ from cocoax.cautions import caution
 from cocoax.checks import as_numbers, check_plain
 from cocoax.inputs.base import Fitting, Inputs, check_elements
 from cocoax.inputs.explicand import Explicand, Picture
-from cocoax.show import WHOLE as WHOLE
-from cocoax.show import Box as Box
+from cocoax.show import WHOLE, Box
 from cocoax.store import as_path, digest, file_digest, files_below
 
 _SHORTEST = 8  # pixels of a side of a picture
@@ -156,7 +155,7 @@ def is_float_picture(array: object) -> bool:
         return False
     assert isinstance(array, Tensor | np.ndarray)
     shape = tuple(array.shape)
-    if not is_float or len(shape) not in (2, 3) or min(shape[:2]) < _SHORTEST or shape[2:] not in ((), (3,), (4,)):
+    if len(shape) not in (2, 3) or min(shape[:2]) < _SHORTEST or shape[2:] not in ((), (3,), (4,)):
         return False
     return math.prod(shape) <= 4 * _MAX_PIXELS and bool(array.min() >= 0 and array.max() <= 1)
 

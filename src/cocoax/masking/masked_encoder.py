@@ -23,10 +23,12 @@ from cocoax.store import digest
 from cocoax.targets import Target, score_all
 
 _LITTLE_CHANGED = 0.01  # of the length of a representation: removing everything should change more
-_LISTS_AT_ONCE = 1024  # masks over few features, of which each distinct one is encoded once, in order of length
-_LISTED_AT_ONCE = 32  # masked copies in memory where they are only looked at
-_PICTURES_AT_ONCE = 2  # batches of those, of pictures: an interruption loses as many
-_BATCHES_AT_ONCE = 32  # of those, so that large inputs, of which a batch holds few, do not keep anybody waiting
+# Masks over a list of features (words, segments) are encoded in steps: each distinct mask of a step once, in order of length.
+# A step is a number of batches, few for pictures since an interruption loses a step, and never more than a number of masks.
+_MASKS_PER_STEP = 1024
+_BATCHES_PER_STEP = 32
+_PICTURE_BATCHES_PER_STEP = 2
+_LISTED_AT_ONCE = 32  # masked copies in memory when :meth:`MaskedEncoder.inputs` lists them without encoding
 
 
 class Masks(Protocol):
@@ -130,10 +132,10 @@ class MaskedEncoder:
         device = self.encoder.device if self.explicand.tensor.is_floating_point() else torch.device("cpu")
         explicand, baseline_input = self.explicand.to(device), self.baseline_input.to(device)
         few = len(self.explicand.shape) == 1  # so that many masks are equal
-        batches = _BATCHES_AT_ONCE if self.explicand.label_map is None else _PICTURES_AT_ONCE
+        batches = _BATCHES_PER_STEP if self.explicand.label_map is None else _PICTURE_BATCHES_PER_STEP
         while start < len(masks):
             at_once = self._at_once(batch_size)
-            at_once = min(_LISTS_AT_ONCE, batches * at_once) if few else at_once
+            at_once = min(_MASKS_PER_STEP, batches * at_once) if few else at_once
             rows = slice(start, min(start + at_once, len(masks)))
             full = self._at_full_size(masks, rows)
             full, wanted = full[: self._affordable(explicand, baseline_input, full)], len(full)

@@ -25,7 +25,7 @@ from cocoax.targets import Target, rather_than, representation_similarity, simil
 SEPARATOR = " / "  # between the captions and pictures of a side, where it is written or typed as one text
 
 _REMEMBERED = 4096  # captions whose representations are kept in memory
-_FEW = 16
+_UNCACHED_CAPTIONS = 16  # new captions up to which the cache on disk, slower than encoding them, is not looked into
 _captions: OrderedDict[tuple[str, str], Tensor] = OrderedDict()
 _captions_lock = Lock()
 
@@ -187,8 +187,7 @@ def _caption_reference(encoder: Encoder, captions: Sequence[str]) -> Reference:
     rows = {caption: row for caption in captions if (row := _captions.get((space, caption))) is not None}
     missing = [caption for caption in captions if caption not in rows]
     if missing:
-        # Looking into the cache on disk takes longer than encoding a few words.
-        many = len(missing) > _FEW
+        many = len(missing) > _UNCACHED_CAPTIONS
         encoded = text.reference(missing, keep_samples=True).samples if many else text.represent(missing, progress=False)
         assert encoded is not None
         rows.update(zip(missing, encoded, strict=True))

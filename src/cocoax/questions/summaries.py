@@ -30,7 +30,7 @@ class ScoredSpan:
 def spans_of(attribution: Attribution) -> list[ScoredSpan]:
     """Return the words of a text in its order, with their values relative to ``neutral``; raise for other inputs."""
     if attribution.offsets is None or attribution.text is None:
-        raise ValueError("Spans are parts of a text; a picture has regions, see cocoax.questions.answers.top_regions.")
+        raise ValueError("Spans are parts of a text; a picture has regions, see cocoax.questions.top_regions.")
     values = attribution.relative.tolist()
     errors = _errors(attribution)
     return [

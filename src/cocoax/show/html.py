@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cocoax.show import figure
+from cocoax.show.drawing import DEFAULT
 from cocoax.show.options import PlotOptions
 from cocoax.show.palette import BLUE, DISTINCT, LONGEST, RED, TILE, css_gradient
 from cocoax.show.raster import data_uri, heat_image, inner_place, jpeg_uri, photo_uri, region_field, wav_uri
@@ -40,10 +41,9 @@ from cocoax.version import __version__
 if TYPE_CHECKING:
     from jinja2.environment import TemplateModule
 
-DEFAULT = PlotOptions()
 LINKS = 5  # that are listed
 WORD = 0.6  # how opaque the strongest colour behind a word is, which stays readable
-MANY = 16  # names beyond which features are cells of a strip, as the moments of a sound are
+MANY_NAMES = 16  # names beyond which features are cells of a strip, as the moments of a sound are
 MAX_FIGURE = 500_000  # characters of a figure that a page holds beside what it shows
 _CLOSE = 5  # of 1000: points of outlines are not closer
 _CELLS = 8  # cells along each side of a map without regions, whose values are told when pointed at
@@ -328,7 +328,7 @@ def _side(side: LinkSide, names: Sequence[str]) -> dict[str, Any]:
             feature["path"] = paths.get(at, "")
             feature["middle"] = _middle(side, at)
         return {"source": photo_uri(picture, LONGEST), "features": tabs}
-    if side.text is None and len(names) > MANY:
+    if side.text is None and len(names) > MANY_NAMES:
         return {"source": "", "features": tabs, "strip": True}
     if side.text is None or side.spans is None:
         apart = {"at": None, "name": " · "}

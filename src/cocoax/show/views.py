@@ -490,8 +490,8 @@ def cell_text(value: object) -> str:
 
 # --- places in pictures -----------------------------------------------------------------------------------------------------
 
-_MOST = 0.5  # of the picture: what covers less is not most of it, however far it reaches
-_WIDE = 0.7  # of the picture: what reaches further is not on one side of it
+_MOST_OF_PICTURE = 0.5  # share of its area: what covers less is not most of it, however far it reaches
+_FULL_WIDTH = 0.7  # share of its side: what reaches further is not on one side of it
 
 
 def place_of(inside: np.ndarray, box: Box = WHOLE) -> tuple[str, float, Box]:
@@ -525,10 +525,10 @@ def places_of(regions: np.ndarray, box: Box = WHOLE) -> list[tuple[str, float, B
 def _words(x: float, y: float, box: Box, share: float) -> str:
     """Return which ninth of the picture a place lies in; the side does not count in a direction that the box fills."""
     left, top, right, bottom = box
-    row = "" if bottom - top > _WIDE else ("top", "middle", "bottom")[min(int(y * 3), 2)]
-    column = "" if right - left > _WIDE else ("left", "middle", "right")[min(int(x * 3), 2)]
+    row = "" if bottom - top > _FULL_WIDTH else ("top", "middle", "bottom")[min(int(y * 3), 2)]
+    column = "" if right - left > _FULL_WIDTH else ("left", "middle", "right")[min(int(x * 3), 2)]
     if row == column == "":
-        return "most of the picture" if share >= _MOST else "across the picture"
+        return "most of the picture" if share >= _MOST_OF_PICTURE else "across the picture"
     if row == column:
         return "centre"
     if not row or not column:

@@ -16,8 +16,8 @@ from cocoax.encoders.families.processors import Preprocess, preprocess_of
 from cocoax.encoders.forward import ModelFunction, Pooling
 from cocoax.encoders.text import TextEncoder
 from cocoax.inputs import Pictures
-from cocoax.inputs.image import WHOLE, Box
 from cocoax.inputs.text import Tokenizer
+from cocoax.show import WHOLE, Box
 
 
 def load_clip(
