@@ -139,6 +139,36 @@ def test_range__of_a_tensor_of_pixels() -> None:
     encoder().represent(pixels - 120)  # networks of old take pixels minus their mean
 
 
+def test_not_normalised__a_picture_as_a_tensor_of_another_size() -> None:
+    normalising = cocoax.ImagePreprocess(18, 16, (0.5, 0.4, 0.3), (0.2, 0.2, 0.2))
+    pixels = torch.rand(3, 40, 30, generator=torch.Generator().manual_seed(0))
+    said = r"A tensor \[3, 40, 30\] with values from 0 to 1 is taken as prepared for 'small'.*tensor\.permute\(1, 2, 0\)"
+    for given in (pixels, pixels.numpy()):
+        forget_cautions()
+        with pytest.warns(Caution, match=said):
+            encoder(normalising).explicand(given)
+    forget_cautions()
+    with pytest.warns(Caution, match="neither resized nor normalised"):
+        encoder(cocoax.ImagePreprocess(18, None, (0.5,) * 3, (0.2,) * 3)).represent(pixels)
+
+
+def test_not_normalised__is_silent_where_tensors_are_prepared_or_nothing_is_normalised() -> None:
+    normalising = cocoax.ImagePreprocess(18, 16, (0.5, 0.4, 0.3), (0.2, 0.2, 0.2))
+    pixels = torch.rand(3, 40, 30, generator=torch.Generator().manual_seed(0))
+    whole = encoder(normalising)
+    seen = whole.explicand(picture(60, 40)).tensor
+    assert seen.shape != (3, 16, 16)
+    whole.explicand(seen)
+    whole.explicand(pixels.permute(1, 2, 0))
+    whole.explicand(whole.prepare(picture()))
+    whole.represent(pixels[None, :, :16, :16])  # the size that it prepares
+    whole.represent(torch.zeros(3, 40, 30))  # the colour that is the mean
+    whole.represent((pixels - 0.5) / 0.2)
+    encoder().represent(pixels)  # neither mean nor std
+    encoder(cocoax.ImagePreprocess(None, None, (0.5,) * 3, (0.2,) * 3)).represent(pixels)  # of any size
+    encoder(None).represent(pixels)
+
+
 @pytest.mark.parametrize("name", ["GuidedBackprop", "Deconvolution"])
 def test_captum__what_changes_relus_says_when_there_are_none(name: str) -> None:
     class Functional(SmallNet):

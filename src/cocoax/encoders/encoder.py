@@ -114,16 +114,17 @@ class Encoder:
             [0, 1]. :class:`cocoax.ImagePreprocess` is one; torchvision transforms work too.
         layer: take the representation from inside the module: the output of this submodule, or of the one of this name in
             ``module.named_modules()`` (the paper's penultimate layer).
-        pooling: what makes one vector of an output with more than two dimensions: ``"mean"`` over positions or tokens,
-            ``"flatten"``, or the ``"first"`` token.
+        pooling: what makes one vector of an output with more than two dimensions: ``"mean"`` over positions or tokens
+            (``[64, 8, 8]`` becomes 64 numbers), ``"flatten"``, or the ``"first"`` token.
         head: an optional classifier on top of the representation.
         classes: the names of the head's classes, in the order of its outputs.
         text: the text tower of an image-and-text encoder; both must share one representation space.
         name: shown in pictures; for a bare callable it also is what references and caches recognise it by.
         inputs: the kind of inputs, if they are no pictures (:class:`cocoax.inputs.Inputs`).
 
-    The inputs of an image encoder are pictures (paths, PIL images, uint8 arrays ``[H, W, C]``) or preprocessed float tensors
-    ``[C, H, W]``. The module runs in eval mode, where its parameters are, and is left as it was found.
+    The inputs of an image encoder are pictures (paths, PIL images, arrays ``[H, W, C]`` of uint8 or of floats from 0 to 1),
+    which are preprocessed, or preprocessed float tensors ``[C, H, W]``, which are taken as they are. The module runs in eval
+    mode, where its parameters are, and is left as it was found.
 
     """
 

@@ -252,6 +252,15 @@ class ImagePreprocess:
             return self.crop, self.crop
         return self.crop or (self.resize if isinstance(self.resize, tuple) else None)
 
+    def alters(self, shape: Sequence[int]) -> bool:
+        """Whether it normalises pixels and gives no tensor of this shape ``[C, H, W]``."""
+        normalises = any(self.mean) or any(std != 1 for std in self.std)
+        if not normalises or len(shape) != 3 or shape[0] != len(self.mean):
+            return False
+        if self.sides is not None:
+            return tuple(shape[1:]) != self.sides
+        return self.resize is not None and min(shape[1:]) != self.resize
+
     def squeezed(self) -> ImagePreprocess:
         """Return the same for all of a picture, whose proportions become those that all pictures end up with."""
         return self if self.sides is None else replace(self, resize=self.sides, crop=None)
@@ -505,8 +514,16 @@ class Pictures(Inputs):
         return other
 
     def _check_range(self, tensor: Tensor) -> None:
-        """Caution if a tensor that should be preprocessed looks like pixels from 0 to 255."""
+        """Caution if a tensor that should be preprocessed looks like pixels from 0 to 255, or from 0 to 1."""
         most, least = float(tensor.detach().max()), float(tensor.detach().min())
+        if 0 <= least < most <= 1 and isinstance(self.preprocess, ImagePreprocess) and self.preprocess.alters(tensor.shape):
+            caution(
+                "not normalised",
+                self.encoder,
+                f"A tensor {list(tensor.shape)} with values from 0 to 1 is taken as prepared for {self.encoder!r}: it is "
+                "neither resized nor normalised. Pass a picture instead: tensor.permute(1, 2, 0), a PIL image or a uint8 "
+                "array [H, W, C].",
+            )
         if most > _LARGE and least >= 0:
             caution(
                 "range",
@@ -577,7 +594,8 @@ def _check_tensor(item: Tensor | np.ndarray) -> Tensor:
     check_plain(tensor)
     if not tensor.is_floating_point():
         raise TypeError(
-            f"A tensor must be a preprocessed float input [C, H, W]. Got {tensor.dtype} instead; "
+            f"{'An array' if isinstance(item, np.ndarray) else 'A tensor'} must be a preprocessed float input [C, H, W]. "
+            f"Got {item.dtype} instead; "
             "pass pictures as PIL images, paths or uint8 arrays [H, W, C]."
         )
     if tensor.numel() == 0:
