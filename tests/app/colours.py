@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import threading
 
 import torch
@@ -53,8 +54,18 @@ def tokenize(text: str) -> list[int]:
     return [WORDS.index(word) + 1 if word in WORDS else 0 for word in text.lower().split()]
 
 
+class Spaces:
+    """A tokenizer that says where its tokens are: words between spaces."""
+
+    def __call__(self, text: str) -> list[int]:
+        return tokenize(text)
+
+    def places(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
+        return tokenize(text), [match.span() for match in re.finditer(r"\S+", text)]
+
+
 def encoder() -> cocoax.Encoder:
-    names = TextEncoder(Names(), tokenize, limit=12, name="names")
+    names = TextEncoder(Names(), Spaces(), limit=12, name="names")
     return cocoax.Encoder(Colours(), cocoax.ImagePreprocess(resize=32, crop=32), text=names, name="colours")
 
 

@@ -1,6 +1,8 @@
 """Serves the page with the small encoder, slowed down a little so that a run can be watched; prints its address.
 
-python -m tests.app.serve [PLACES [TOLERANCE]]
+python -m tests.app.serve [PLACES [TOLERANCE [FOLDER]]]
+
+In the folder an index of some flags is made; the tolerance 0 is none.
 """
 
 from __future__ import annotations
@@ -8,12 +10,16 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import closing
+from itertools import permutations
+from pathlib import Path
 
 import torch
 from torch import Tensor
 
+import cocoax
 from cocoax.app import launch
-from tests.app.colours import Colours, encoder
+from cocoax.survey import build
+from tests.app.colours import Colours, encoder, flag
 
 
 class Slow(Colours):
@@ -22,13 +28,25 @@ class Slow(Colours):
         return super().forward(images)
 
 
+def flags_index(encoder: cocoax.Encoder, folder: Path) -> Path:
+    """Make an index of flags of two colours each."""
+    colours = ("red", "green", "blue", "white")
+    pairs = list(permutations(colours, 2))[:8]
+    (folder / "flags").mkdir()
+    for left, right in pairs:
+        flag(left, right).save(folder / f"flags/{left}-{right}.png")
+    build(encoder, folder / "flags", folder / "index", cocoax.Rise(samples=20), progress=False)
+    return folder / "index"
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
     slow = encoder()
     slow.module.__class__ = Slow
     kept = int(sys.argv[1]) if len(sys.argv) > 1 else 32
-    tolerance = float(sys.argv[2]) if len(sys.argv) > 2 else None
-    page, address = launch(slow, samples=240, tolerance=tolerance, kept=kept, wait=False, prepare=False)
+    tolerance = (float(sys.argv[2]) or None) if len(sys.argv) > 2 else None
+    index = flags_index(slow, Path(sys.argv[3])) if len(sys.argv) > 3 else None
+    page, address = launch(slow, samples=240, tolerance=tolerance, kept=kept, wait=False, prepare=False, index=index)
     print(address, flush=True)
     with closing(page):
         page.blocks.block_thread()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import html
-import re
 from pathlib import Path
 from threading import Event
 
@@ -27,20 +26,10 @@ from cocoax.app.views import (
 )
 from cocoax.inputs import Sounds
 from cocoax.survey import build
-from tests.app.colours import Colours, Names, encoder, flag, tokenize
+from tests.app.colours import Colours, Names, Spaces, encoder, flag
 from tests.survey import photos
 
 EVIL = "<script>alert(1)</script>"
-
-
-class Spaces:
-    """A tokenizer that says where its tokens are: words between spaces."""
-
-    def __call__(self, text: str) -> list[int]:
-        return tokenize(text)
-
-    def places(self, text: str) -> tuple[list[int], list[tuple[int, int]]]:
-        return tokenize(text), [match.span() for match in re.finditer(r"\S+", text)]
 
 
 @pytest.fixture(scope="module")

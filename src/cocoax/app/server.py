@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ctypes
+import gc
 import os
 import signal
 import sys
@@ -70,7 +71,7 @@ def launch(
         if opened is not None:
             opened.encoder = loaded  # raises if the index is of another encoder
         page = Page(service, Sessions(kept), Path(folder), opened)
-        held.callback(page.blocks.close, verbose=False)
+        held.callback(_close, page)
         address = _serve(page, host, port, browser)
         if prepare:
             held.enter_context(_preparing(page))
@@ -92,6 +93,13 @@ def _preparing(page: Page) -> Iterator[None]:
     finally:
         stop.set()
         thread.join(5)  # not for long: one example may take its time
+
+
+def _close(page: Page) -> None:
+    """End the server without waiting for open tabs, which would keep it until they are closed, or for five seconds."""
+    if page.blocks.server is not None:
+        page.blocks.server.force_exit = True
+    page.blocks.close(verbose=False)
 
 
 def _limit_arenas() -> None:
@@ -121,6 +129,7 @@ def _ended_by_signals() -> Iterator[None]:
     def leave(number: int, _frame: FrameType | None) -> None:
         for again in mine:
             signal.signal(again, signal.SIG_IGN)
+        gc.freeze()  # to collect the garbage of a process that ends takes seconds, with torch and Gradio in it
         sys.exit(128 + number)
 
     known = [getattr(signal, name) for name in ("SIGTERM", "SIGHUP") if hasattr(signal, name)]
