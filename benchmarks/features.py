@@ -500,12 +500,13 @@ def _rows(records: Sequence[dict[str, Any]]) -> list[list[str]]:
     figures = [key for key in records[0] if key not in left_out]
     ways = list(dict.fromkeys(record["way"] for record in records))
     by_way = {way: {record["number"]: record for record in records if record["way"] == way} for way in ways}
-    rows = [["way", "left of the score", *figures]]
+    single = records[0]["kind"] == "photo"  # the questions about a collage have scores around zero, of which no share is left
+    rows = [["way", *(["left of the score"] if single else []), *figures]]
     for way, own in by_way.items():
         left = np.mean([np.mean(each["left"]) for each in own.values()]) / np.mean(
             [np.mean(each["score"]) for each in own.values()]
         )
-        cells = [way, f"{left:.0%}"]
+        cells = [way, *([f"{left:.0%}"] if single else [])]
         for figure in figures:
             values = {number: float(np.mean(each[figure])) for number, each in own.items()}
             theirs = {number: float(np.mean(each[figure])) for number, each in by_way.get(DEFAULT, {}).items()}
