@@ -344,7 +344,7 @@ def write_page(trials: Trials, path: Path) -> Path:
             entries = (_entry(row[calls]) if calls in row else "" for calls in sizes)
             lines.append(f"| {game} | {targets} | " + " | ".join(entries) + f" | {coverage} |")
     short = [cell for cell in every if cell.ratio < cell.goal]
-    named = "; ".join(f"{cell.game}, {cell.targets} targets, {cell.calls} calls" for cell in short)
+    named = "; ".join(f"{cell.game}, {cell.targets} target{'s' * (cell.targets > 1)}, {cell.calls} calls" for cell in short)
     figures = [_figure(trials, game, path.parent.parent / "images") for game in trials.games]
     measured = [trials.of(game, calls) for game, calls in dict.fromkeys((cell.game, cell.calls) for cell in every)]
     most = max(trial.calls for trial in trials.trials)
