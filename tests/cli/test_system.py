@@ -151,7 +151,7 @@ def age(file: Path, days: float) -> None:
 
 def numbers() -> tuple[int, int, int]:
     info = cocoax.cache_info()
-    return info.files, info.runs, info.leftovers
+    return info.references, info.runs, info.leftovers
 
 
 def test_cache__empty(tmp_path: Path) -> None:

@@ -73,7 +73,7 @@ def test_cache__off(net: SmallNet) -> None:
     encoder = checked(cocoax.Encoder(net))
     inputs = images(5)
     encoder.reference(inputs, cache=False)
-    assert cache_info().files == 0
+    assert cache_info().references == 0
     encoder.reference(inputs)
     assert encoded_by(net, lambda: encoder.reference(inputs, cache=False)) == 5  # nor is it read
 
@@ -83,7 +83,7 @@ def test_cache__unnamed_callables_are_not_cached(net: SmallNet) -> None:
     inputs = images(5)
     assert encoded_by(net, lambda: encoder.reference(inputs)) == 5
     assert encoded_by(net, lambda: encoder.reference(inputs)) == 5
-    assert cache_info().files == 0
+    assert cache_info().references == 0
     other = cocoax.Encoder(lambda batch: net(batch))
     assert encoder.reference(inputs).space == encoder.space != other.space
 
@@ -107,7 +107,7 @@ def test_cache__interrupted_stream_goes_on_where_it_stopped(net: SmallNet) -> No
 
     with pytest.raises(ConnectionError, match="the line is dead"):
         encoder.reference(interrupted())
-    assert cache_info().files == 1  # the finished chunk
+    assert cache_info().references == 1  # the finished chunk
     made: list[Reference] = []
     assert encoded_by(net, lambda: made.append(encoder.reference(iter(inputs)))) == 600 - 256
     assert_same(made[0], expected)

@@ -14,16 +14,16 @@ from tests.conftest import images
 
 def test_cache_info__and_clear_cache(encoder: cocoax.Encoder, tmp_path: Path) -> None:
     folder = tmp_path / "cache"
-    assert (cache_info().folder, cache_info().files, cache_info().bytes) == (folder, 0, 0)
+    assert (cache_info().folder, cache_info().references, cache_info().bytes) == (folder, 0, 0)
     encoder.reference(images(300, 8, 8))
     on_disk = list((folder / "references").iterdir())
     info = cache_info()
-    assert (info.folder, info.files) == (folder, 2)
+    assert (info.folder, info.references) == (folder, 2)
     assert info.bytes == sum(file.stat().st_size for file in on_disk) > 0
     bystander = folder / "notes.txt"
     bystander.write_text("not ours")
     assert clear_cache() == info
-    assert cache_info().files == 0
+    assert cache_info().references == 0
     assert list((folder / "references").iterdir()) == []
     assert bystander.exists()
 

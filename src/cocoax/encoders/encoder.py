@@ -196,17 +196,23 @@ class Encoder:
 
     @property
     def identity(self) -> Identity:
-        """Its identity when that was last computed, without another forward pass."""
+        """Its identity when that was last computed: a forward pass of the probe at the first access, none later."""
         return self.identify() if self._identity is None else self._identity
 
     @property
     def fingerprint(self) -> str:
-        """The key of its representations in caches: weights, layer, pooling, preprocessing, precision, kind of device."""
+        """The key of its representations in caches: weights, layer, pooling, preprocessing, precision, kind of device.
+
+        Each access is a forward pass of the probe; :attr:`identity` has the key of the last one without.
+        """
         return self.identify().key
 
     @property
     def space(self) -> str:
-        """The name of its representation space, which the towers of one encoder share; see :mod:`cocoax.spaces`."""
+        """The name of its representation space, which the towers of one encoder share; see :mod:`cocoax.spaces`.
+
+        Each access is a forward pass of the probe; :attr:`identity` has the name of the last one without.
+        """
         return self.identify().space
 
     @property

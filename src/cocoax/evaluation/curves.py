@@ -1,6 +1,6 @@
-"""Measures η: what insertion and deletion curves plot.
+"""Insertion and deletion curves, and the measures η that they plot.
 
-Any target is a measure, and so is any function of representations; these are the ones that need a classifier.
+Any target is a measure, and so is any function of representations; the ones here need a classifier.
 """
 
 from __future__ import annotations

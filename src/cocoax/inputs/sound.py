@@ -1,4 +1,4 @@
-"""Sound files and samples: opening them safely, one channel, at the rate that an encoder takes; spectra and back."""
+"""Sounds as inputs: files opened safely, samples of one channel at the encoder's rate, spectra and back, display and kind."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Where the words, tokens and sentences of a text begin and end, and which tokens belong to which.
+"""Texts as inputs: words, tokens, sentences and paragraphs, the tokenizer, the display, and the kind of input.
 
 Words are those of Unicode's default rules (UAX #29): "don't", "3.14" and an emoji with all its parts are one, punctuation
 marks are words of their own, and so is each character of Chinese; Katakana stays together. The rules know no dictionary, so

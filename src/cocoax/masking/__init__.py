@@ -1,4 +1,4 @@
-"""Features: what can be removed from an input, and what removing it means."""
+"""Masks, what takes the place of removed features (removals), and the encoder of masked inputs."""
 
 from cocoax.inputs.segmentation import grid_segments
 from cocoax.masking.masked_encoder import MaskedEncoder, Masks

@@ -1,6 +1,7 @@
-"""The masks of RISE, kept compactly.
+"""Masks kept compactly: over pixels (``GridMasks``), over a list of features (``BitMasks``), and pixels pooled to cells.
 
-A mask is a small random grid G of kept (1) and removed (0) cells, upsampled bilinearly and cropped at a random shift:
+A mask over pixels is a small random grid G of kept (1) and removed (0) cells, upsampled bilinearly and cropped at a random
+shift:
 m = K_dy G K_dxᵀ, with one small matrix K per shift and direction. Sums over masks therefore need no full-size mask: add
 up the grids of equal shift, then apply two matrix products. Second moments follow the same way, since the square of a
 bilinear mask is again separable, over pairs of neighbouring cells.

@@ -1,4 +1,4 @@
-"""The engine of gradient-based methods.
+"""Gradient-based methods, from plain gradients to expected gradients, and the engine that they share.
 
 Every such method is a weighted mean of gradients at a few points, each times a factor:
 

@@ -1,4 +1,4 @@
-"""Estimates of RISE's map from the scores of masked inputs."""
+"""RISE: its paper's estimator, the efficient one, their standard errors, and the method."""
 
 from __future__ import annotations
 

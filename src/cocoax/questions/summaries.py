@@ -1,4 +1,4 @@
-"""Attributions of any kind of input in words, numbers, HTML and the terminal."""
+"""Attributions and interactions as plain values and labels, for JSON, tables and sentences."""
 
 from __future__ import annotations
 

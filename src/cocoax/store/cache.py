@@ -20,8 +20,8 @@ from cocoax.checks import check_kind, shown
 
 Content = TypeVar("Content")
 
-# The last are what killed writers left behind, and damaged files that were put aside.
-CACHE_KINDS = ("references", "runs", "vectors", "leftovers")
+_FOLDERS = ("references", "runs", "vectors")
+CACHE_KINDS = (*_FOLDERS, "leftovers")  # the last: what killed writers left behind, and damaged files that were put aside
 # A key, which is a digest; the rest is what atomic_write and load_or_quarantine add.
 _CACHED_NAME = re.compile(r"[0-9a-f]{32}((\.unfinished)?\.safetensors(?P<leftover>\.[0-9a-f]{8}\.part|\.damaged)?|\.sqlite)")
 _LONGEST_HEADER = 100_000_000  # of a safetensors file, as the format has it
@@ -59,7 +59,7 @@ class CacheInfo:
 
     Attributes:
         folder: where it is.
-        files: how many chunks of references.
+        references: how many chunks of references.
         bytes: of everything together.
         runs: how many saved runs.
         leftovers: how many files whose writer was killed before they were whole, or that are damaged.
@@ -68,7 +68,7 @@ class CacheInfo:
     """
 
     folder: Path
-    files: int
+    references: int
     bytes: int
     runs: int = 0
     leftovers: int = 0
@@ -80,10 +80,10 @@ class CacheInfo:
 
 
 def cache_info(*, kind: str | None = None, encoder: str | None = None, older_than: timedelta | None = None) -> CacheInfo:
-    """Look at the cache: its folder, how many chunks and runs, how many bytes.
+    """Look at the cache: its folder, how many references and runs, how many bytes.
 
     Args:
-        kind: only ``"references"``, ``"runs"`` or ``"leftovers"``.
+        kind: only ``"references"``, ``"runs"``, ``"vectors"`` or ``"leftovers"``.
         encoder: only what the encoder of this name made.
         older_than: only what was written longer ago.
 
@@ -115,7 +115,7 @@ def clear_cache(*, kind: str | None = None, encoder: str | None = None, older_th
 
 def _cached_files() -> Iterator[CachedFile]:
     """Yield the files that Cocoax wrote into the cache, unfinished ones included."""
-    for folder in ("references", "runs", "vectors"):
+    for folder in _FOLDERS:
         for path in sorted((cache_folder() / folder).glob("*")):
             if (name := _CACHED_NAME.fullmatch(path.name)) is None:
                 continue  # the user's own
