@@ -306,10 +306,13 @@ A game is an input whose exact Shapley values are known, since all of its subset
 better; **bold** is below the goal, 1.2 and from 500 calls on 2. All estimators share calls among targets: their coalitions
 depend on the seed alone. `KernelShap` has {seeds} seeds. The others have {screened} seeds and targets in every cell, but one
 if its error is more than {far:g} times the smallest; the best for one target and the best for several have {followed}
-seeds of all targets, fewer where these take more than {cell_seconds:g} s. Below the ratio: which was the best.
+seeds of all targets, fewer where these take more than {cell_seconds:g} s. Beside the ratio: which was the best.
 Last column: how often our 95 % intervals cover, over values, targets and seeds.
 
-{table}
+```{{csv-table}}
+:file: {table}
+:header-rows: 1
+```
 
 Cells that fall short: {short}.
 
@@ -333,16 +336,13 @@ def write_page(trials: Trials, path: Path) -> Path:
     """Write the page of error per call, with one figure for each game beside it; return the file."""
     every = list(cells(trials))
     sizes = sorted({cell.calls for cell in every})
-    lines = [
-        "| game | targets | " + " | ".join(f"{calls} calls" for calls in sizes) + " | coverage |",
-        "|---|---|" + "---|" * (len(sizes) + 1),
-    ]
+    rows = [["game", "targets", *(f"{calls} calls" for calls in sizes), "coverage"]]
     for game in trials.games:
         for targets in sorted({cell.targets for cell in every}):
             row = {cell.calls: cell for cell in every if (cell.game, cell.targets) == (game, targets)}
             coverage = ", ".join(f"{100 * row[calls].covered:.0f}" for calls in sizes if calls in row) + " %"
-            entries = (_entry(row[calls]) if calls in row else "" for calls in sizes)
-            lines.append(f"| {game} | {targets} | " + " | ".join(entries) + f" | {coverage} |")
+            rows.append([game, str(targets), *(_entry(row[calls]) if calls in row else "" for calls in sizes), coverage])
+    table = write_text(path.parent / "tables" / f"{path.stem}.csv", "".join(map(_csv_line, rows)))
     short = [cell for cell in every if cell.ratio < cell.goal]
     named = "; ".join(f"{cell.game}, {cell.targets} target{'s' * (cell.targets > 1)}, {cell.calls} calls" for cell in short)
     figures = [_figure(trials, game, path.parent.parent / "images") for game in trials.games]
@@ -360,7 +360,7 @@ def write_page(trials: Trials, path: Path) -> Path:
         cell_seconds=SECONDS,
         known=", ".join(f"{error:.6g}" for error in trials.header[OURS]),
         note=_NOTE,
-        table="\n".join(lines),
+        table=f"tables/{table.name}",
         short=f"{len(short)} of {len(every)}: {named}" if short else "none",
         seconds=f"{1000 * own:.0f} ms for all targets, in a process beside others",
         figures="\n\n".join(f"![Squared error against calls: {name}](../images/{file})" for name, file in figures),
@@ -376,7 +376,11 @@ def _span(numbers: Iterable[int]) -> str:
 def _entry(cell: Cell) -> str:
     ratio = f"{cell.ratio:.2f}" if cell.ratio < 100 else f"{cell.ratio:.0f}" if cell.ratio < 1e4 else "> 10 000"
     name = cell.estimator.removeprefix("shapiq ")
-    return f"{ratio if cell.ratio >= cell.goal else f'**{ratio}**'}<br>{name}"
+    return f"{ratio if cell.ratio >= cell.goal else f'**{ratio}**'} {name}"
+
+
+def _csv_line(cells: Sequence[str]) -> str:
+    return ",".join(f'"{cell}"' for cell in cells) + "\n"
 
 
 def _figure(trials: Trials, game: str, folder: Path) -> tuple[str, str]:
