@@ -13,14 +13,17 @@ import pytest
 import torch
 from PIL import Image
 from scipy import ndimage
+from skimage import measure
+from skimage.segmentation import slic
 from torch import Tensor, nn
 
 import cocoax
 from cocoax.cautions import Caution
+from cocoax.data.samples import photo as sample_photo
 from cocoax.encoders import inner_maps
 from cocoax.inputs import features
 from cocoax.inputs.features import Columns, Grid, LabelMap, MaskStack, Segments, SoundSegments
-from cocoax.inputs.segmentation import segment
+from cocoax.inputs.segmentation import _superpixels, grid_segments, segment
 
 PREPROCESS = cocoax.ImagePreprocess(resize=32, crop=32)
 
@@ -90,6 +93,49 @@ def test_segments__of_one_picture_are_computed_once_for_the_same_weights(encoder
         next(encoder.owner.parameters()).mul_(-2)
     encoder.explicand(photo(5), "segments")
     assert len(calls) > seen
+
+
+SAMPLES = ("cat", "coffee", "astronaut")
+
+
+def sample(name: str, noise: float = 0.0) -> np.ndarray:
+    pixels = np.asarray(sample_photo(name).resize((224, 224)), float)
+    return np.clip(pixels + np.random.default_rng(0).normal(0, noise, pixels.shape), 0, 255).astype(np.uint8)
+
+
+@pytest.mark.parametrize("name", SAMPLES)
+def test_superpixels__of_photos_are_those_of_slic(name: str) -> None:
+    pixels = sample(name).astype(np.float32) / 255
+    expected = measure.label(slic(pixels, 200, 10.0, start_label=1), connectivity=1, background=0) - 1
+
+    assert np.array_equal(_superpixels(pixels), expected)
+
+
+@pytest.mark.parametrize("noise", [10.0, 25.0, 40.0])
+@pytest.mark.parametrize("name", SAMPLES)
+def test_segments__of_a_noisy_photo_are_as_many(name: str, noise: float) -> None:
+    tree = segment(torch.from_numpy(sample(name, noise)))
+
+    areas = torch.bincount(tree.labels(tree.parts(16)).flatten())
+    assert len(areas) == 16
+    assert float(areas.max()) < 0.4 * 224**2
+
+
+@pytest.mark.parametrize("shape", [(224, 224), (64, 64), (300, 20)])
+def test_segments__of_noise_are_as_many(shape: tuple[int, int]) -> None:
+    pixels = np.random.default_rng(0).integers(0, 256, (*shape, 3), dtype=np.uint8)
+    tree = segment(torch.from_numpy(pixels))
+
+    check_partition(tree.labels(tree.parts(16)))
+    assert len(tree.parts(16)) == 16
+    assert len(tree) >= 100
+
+
+def test_superpixels__where_nothing_can_be_followed_are_cells() -> None:
+    rows, columns = np.indices((224, 224)) // 2
+    board = np.repeat(((rows + columns) % 2 * 1.0)[:, :, None], 3, axis=2)
+
+    assert np.array_equal(_superpixels(board), grid_segments(224, 224, 14).numpy())
 
 
 def test_segments__follow_the_borders_of_what_differs() -> None:

@@ -76,6 +76,9 @@ def check_sides(grid: int | tuple[int, int]) -> tuple[int, int]:
 _SUPERPIXELS = 200
 _COMPONENTS = 6  # principal components of a feature map
 _COMPACTNESS = 10.0  # of superpixels: how much places count beside colours
+# Of noise or a fine texture most superpixels are specks, which SLIC joins into one; then it sees the picture blurred.
+_SMOOTHINGS = (0.0, 1.0, 2.0, 4.0)  # standard deviations of blurs in pixels, the next one where superpixels are few or large
+_LARGEST = 0.1  # of the picture: larger superpixels are too large
 _AREA = 256 * 256  # pixels of the largest picture that is segmented as it is; larger ones are reduced
 _TINY = 0.01  # of the picture: smaller parts are merged before all others
 _DECIMALS = 4  # of features, so that rounding elsewhere does not decide which pair is merged
@@ -187,17 +190,24 @@ def _lab(image: np.ndarray) -> np.ndarray:
 
 
 def _superpixels(pixels: np.ndarray) -> np.ndarray:
-    """Return labels ``[H, W]`` of superpixels, connected and numbered from 0; of a small picture its pixels."""
+    """Return labels ``[H, W]`` of superpixels, connected and numbered from 0; of a small picture its pixels.
+
+    Of a picture in which nothing can be followed, however blurred, they are cells of a grid.
+    """
     height, width = pixels.shape[:2]
     if height * width <= _SUPERPIXELS:
         return np.arange(height * width).reshape(height, width)
     from skimage.measure import label
     from skimage.segmentation import slic
 
-    found = slic(pixels, _SUPERPIXELS, _COMPACTNESS, start_label=1)
-    # Parts that touch at corners only are parts of their own.
-    apart: np.ndarray = label(found, connectivity=1, background=0).astype(np.int64) - 1
-    return apart
+    for sigma in _SMOOTHINGS:
+        found = slic(pixels, _SUPERPIXELS, _COMPACTNESS, sigma=sigma, start_label=1)
+        # Parts that touch at corners only are parts of their own.
+        apart: np.ndarray = label(found, connectivity=1, background=0).astype(np.int64) - 1
+        areas = np.bincount(apart.ravel())
+        if len(areas) >= _SUPERPIXELS / 2 and areas.max() <= _LARGEST * areas.sum():
+            return apart
+    return grid_segments(height, width, in_proportion(math.isqrt(_SUPERPIXELS), height, width)).numpy()
 
 
 def _means(values: np.ndarray, leaves: np.ndarray, areas: np.ndarray) -> np.ndarray:
