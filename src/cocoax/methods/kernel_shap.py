@@ -198,7 +198,7 @@ def _drawn(players: int, wanted: int, seed: int) -> Tensor:
     """
     drawn, pairs = _listed(players, seed) if players <= _LISTED else _at_random(players, seed), -(-wanted // 2)
     if players <= _MANY:
-        pool = np.array(list(islice(drawn, min(_POOL, 2 ** (players - 2)))), np.uint8).reshape(-1, players)
+        pool = np.array(list(islice(drawn, min(_POOL, 2 ** max(players - 2, 0)))), np.uint8).reshape(-1, players)
         telling = most_telling(torch.from_numpy(pool), min(pairs, _CHOSEN, len(pool)))
         drawn = chain(pool[telling], np.delete(pool, telling, 0), drawn)
     sides = [side for row in islice(drawn, pairs) for side in (row, 1 - row)]
