@@ -196,3 +196,7 @@ def main() -> None:
     except _USER_ERRORS as error:
         _complain("[bold red]error:[/]", error)
         raise SystemExit(1) from error
+
+
+if __name__ == "__main__":
+    main()
