@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import itertools
 from functools import cache
+from html import unescape
 from typing import Any
 
 import numpy as np
@@ -97,6 +98,16 @@ def test_auto__sentences_have_their_shapley_values() -> None:
     assert float(far.square().mean().sqrt()) < 2
 
 
+def test_sentences__are_on_the_page_and_first_in_the_summary() -> None:
+    match = cocoax.explain_match(cocoax.wrap(Embedder()), QUERY, LONG)
+    sentences = match.document_side.sentences
+    assert sentences is not None
+    (best, value), *_ = sentences.top(1)
+    assert match.summary.startswith(f"Strongest sentences of the document: “{best[:30]}")
+    assert f"{value:+.3f}" in match.summary
+    assert "Sentences, by their own run: document" in match._repr_html_()
+
+
 def test_short_texts__words_alone() -> None:
     assert not is_long(QUERY)
     match = cocoax.explain_match(cocoax.wrap(Embedder()), QUERY, FACTS[1])
@@ -168,6 +179,8 @@ def test_hits__ids_scores_and_metadata_are_carried_through() -> None:
     assert list(frame["source"]) == ["book"] * 3
     assert list(frame["search_score"]) == [0.5, 0.4, 0.3]
     assert hits.to_dict()["hits"][1]["metadata"] == {"source": "book"}
+    for page in (hits._repr_html_(), hits[1]._repr_html_()):
+        assert "id 1, the search's score 0.4, source book" in " ".join(unescape(page).split())
     assert any("scores" in note for note in hits.notes)
     assert any("order" in note for note in hits.notes)  # the second is nearest to the query
     own = [(text, float(similarity)) for text, similarity in zip(FACTS[:3], [hit.similarity for hit in hits], strict=True)]

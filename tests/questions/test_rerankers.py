@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from typing import Any
 
 import numpy as np
@@ -117,6 +118,13 @@ def test_rather_than__why_a_above_b() -> None:
     assert match.margin == pytest.approx(match.similarity - Score.of(QUERY.split(), OTHER.split()))
     assert "duplicate" in match.sentence
     assert "less for “duplicate”" in match.sentence
+    assert match.sentence.startswith("The query's “")
+    for first, second in re.findall("“([^”]*)” matches “([^”]*)”", match.sentence):
+        assert any(pair[:2] == (first, second) and pair[2] > 2 * pair[3] for pair in match.interactions.top(9))
+    turned = cocoax.explain_match(
+        cocoax.wrap(Score(), takes="pairs"), QUERY, OTHER, DOCUMENT, method=cocoax.Rise(samples=1024)
+    )
+    assert "he other has more for “duplicate”" in turned.sentence
     hits = cocoax.explain_hits(cocoax.wrap(Score(), takes="pairs"), QUERY, [DOCUMENT, OTHER])
     assert hits[0].margin == pytest.approx(match.margin)
     assert "score of hit 1" in hits[0].summary
@@ -191,3 +199,14 @@ def test_mistakes(score: Any, word: str) -> None:
         cocoax.explain_match(encoder, QUERY, DOCUMENT, similarity="dot")
     with pytest.raises(ValueError, match="words or sentences"):
         cocoax.explain_match(encoder, QUERY, DOCUMENT, features="tokens")
+
+
+def test_sentence__says_so_where_all_is_noise() -> None:
+    def noise(pairs: list[tuple[str, str]]) -> list[float]:
+        return [float(np.random.default_rng(list(f"{query}|{text}".encode())).normal()) for query, text in pairs]
+
+    match = cocoax.explain_match(cocoax.wrap(noise, takes="pairs"), QUERY, DOCUMENT)
+    names = re.findall("“([^”]*)” matches “([^”]*)”", match.sentence)
+    sure = {pair[:2] for pair in match.interactions.top(20) if pair[2] > 2 * (pair[3] or 0)}
+    assert set(names) <= sure
+    assert sure or match.sentence == "No word stands out of the noise; take more samples."

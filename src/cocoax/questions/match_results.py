@@ -9,7 +9,7 @@ from typing import Any, ClassVar
 
 from cocoax.methods import Attribution, Interactions, Run
 from cocoax.methods.method import Input
-from cocoax.questions.summaries import ScoredSpan, label_of, pairs_of, parts_of, reliable, spans_of
+from cocoax.questions.summaries import ScoredSpan, label_of, pairs_of, parts_of, reliable, reliable_pairs, spans_of
 from cocoax.questions.windows import Window
 from cocoax.results import Result, ResultList
 from cocoax.results.interactions import NOTHING
@@ -21,6 +21,8 @@ HOW_TO_READ = (
     "Red parts of the query raise the margin of this hit over the others, and red parts of the hit its similarity to the "
     "query; blue parts lower it. Dots under a word, or grey: the interval of two standard errors includes zero."
 )
+
+MOST_SENTENCES = 3  # of a long text, in a summary
 
 
 @dataclass(frozen=True, eq=False)
@@ -62,17 +64,39 @@ class MatchSide(Result):
 
     @property
     def summary(self) -> str:
-        """The score in words, as the difference that it is, and which window of a long text it is about."""
+        """The best sentences of a long text, and the score in words."""
+        return "; ".join(filter(None, (self.best_sentences(), self.score_in_words)))
+
+    @property
+    def score_in_words(self) -> str:
+        """The score as the difference that it is, and which window of a long text it is about."""
         foils = None if self.foil is None else (self.foil.name, self.foil.score)
         words = _total(self.word, self.corpus.name, self.corpus.score, foils)
         return words if self.window is None else f"{words}; {self.window}"
+
+    def best_sentences(self, name: str = "text") -> str:
+        """The sentences of a long text that raise the score most, with their values; nothing of other inputs."""
+        if self.sentences is None:
+            return ""
+        best = sorted(spans_of(self.sentences), key=lambda span: -span.score)[:MOST_SENTENCES]
+        values = [f"“{label_of(span.text, 40)}” {str(span)[len(' '.join(span.text.split())) + 1 :]}" for span in best]
+        return f"Strongest sentences of the {name}: {', '.join(values)}"
+
+    def sentence_views(self) -> list[View]:
+        """Return a long text in sentences, with their values; nothing of other inputs."""
+        if self.sentences is None:
+            return []
+        view = self.sentences.view()
+        return [
+            replace(view, title="Sentences, by their own run", note=f"Rank sentences by these values. {view.note}".strip())
+        ]
 
     def views(self) -> list[View]:
         """Return the input in colour, and the features that count most for and against."""
         table = self.table()
         order = self.attribution.relative.flatten().abs().argsort(descending=True, stable=True).tolist()
         strongest = tuple(table.rows[index] for index in order[:8]) if len(order) == len(table.rows) else ()
-        return [*self.attribution.views(), *([replace(table, rows=strongest)] if strongest else [])]
+        return [*self.sentence_views(), *self.attribution.views(), *([replace(table, rows=strongest)] if strongest else [])]
 
     def table(self) -> Table:
         """Return the rows of the attribution; of features beside each other also the values of corpus and foil."""
@@ -184,21 +208,41 @@ class Match(Result):
         sides = (("query", self.query_side), ("document", self.document_side))
         document = self.query_side.corpus.name
         windows = [f"{name}: {side.window}" for name, side in sides if side.window is not None]
-        return "; ".join([_total(self.query_side.word, document, self.similarity, foil), *windows])
+        best = [side.best_sentences(name) for name, side in sides if side.sentences is not None]
+        return "; ".join([*best, _total(self.query_side.word, document, self.similarity, foil), *windows])
 
     @property
     def sentence(self) -> str:
-        """Which words of the query match which words of the document, and which of them the others lack, in a sentence."""
+        """Which words of the query match which of the document, and what the others have less or more of, in a sentence."""
         if self.query.offsets is None or self.document.offsets is None:
             return ""
-        asked, found = (reliable(side.corpus) for side in (self.query_side, self.document_side))
-        verb = "matches" if len(asked) == 1 else "match"
-        parts = [f"{_quoted(asked)} {verb} {_quoted(found)}"] if asked and found else []
-        lacking = [] if self.query_side.foil is None else reliable(self.query)
-        if lacking:
+        parts = [self._matching] if self._matching else []
+        lowers = self.margin < 0
+        apart = [] if self.query_side.foil is None else reliable(self.query, lowering=lowers)
+        if apart:
             number = "has" if len(self.others) == 1 else "have"
-            parts.append(f"{self.rather_than} {number} less for {_quoted(lacking)}")
-        return f"{'; '.join(parts)}." if parts else ""
+            parts.append(f"{self.rather_than} {number} {'more' if lowers else 'less'} for {_quoted(apart)}")
+        if not parts:
+            return "" if self._is_exact else "No word stands out of the noise; take more samples."
+        return f"{parts[0][0].upper()}{parts[0][1:]}{''.join(f'; {part}' for part in parts[1:])}."
+
+    @property
+    def _matching(self) -> str:
+        """Which words match: the strongest pairs that stand out of the noise; without interactions the words of each side."""
+        if self.has_interactions:
+            pairs = ", ".join(f"“{first}” matches “{second}”" for first, second in reliable_pairs(self.interactions))
+            return f"the query's {pairs}" if pairs else ""
+        asked, found = (reliable(side.corpus) for side in (self.query_side, self.document_side))
+        return f"the query's {_quoted(asked)} {_verb(asked)} {_quoted(found)}" if asked and found else ""
+
+    @property
+    def _is_exact(self) -> bool:
+        """Whether there is no noise that more samples could lessen."""
+        errors = [self.query.standard_error, self.document.standard_error]
+        return all(
+            error is None or not bool((error > 2 * side.floor).any())
+            for error, side in zip(errors, (self.query, self.document), strict=True)
+        )
 
     def __repr__(self) -> str:
         top = [_shortly(side) for side in (self.query, self.document)]
@@ -219,7 +263,12 @@ class Match(Result):
         """Return both sides beside each other, what is known exactly, and the links between parts where there are any."""
         links = self.interactions.views() if self.has_interactions else []
         exact = [] if self.exact is None else [self.exact]
-        return [Gallery(self._tiles, 2, colour_bars=True, inches=5.5), *exact, *links]
+        return [*self.sentence_views(), Gallery(self._tiles, 2, colour_bars=True, inches=5.5), *exact, *links]
+
+    def sentence_views(self) -> list[View]:
+        """Return the values of the sentences of query and document, of those that are long."""
+        sides = (("query", self.query_side), ("document", self.document_side))
+        return [replace(view, title=f"{view.title}: {name}") for name, side in sides for view in side.sentence_views()]
 
     @property
     def _tiles(self) -> tuple[View, View]:
@@ -256,13 +305,17 @@ def _side_view(heading: str, side: MatchSide) -> View:
     """Return one side under what it is like."""
     title = wrapped(f"{heading}: what makes it like {side.attribution.name}", 52, 3)
     view = side.attribution.view()
-    note = " ".join((f"{side}.", view.note, *side.attribution.remarks))
+    note = " ".join((f"{side.score_in_words}.", view.note, *side.attribution.remarks))
     return replace(view, title=f"{title}\nscore {side.attribution.score:+.3f}", note=note)
 
 
 def _shortly(attribution: Attribution) -> str:
     """Return the three words that raise the score most, or the kind of input where it has no words."""
     return "a picture" if attribution.names is None else ", ".join(word for word, _ in attribution.top(3, "positive"))
+
+
+def _verb(words: Sequence[str]) -> str:
+    return "matches" if len(words) == 1 else "match"
 
 
 def _quoted(words: Sequence[str]) -> str:
@@ -311,6 +364,19 @@ class Hit(Match):
         content = self.document.text if self.document.text is not None else label_of(self.content)
         own = {"rank": self.rank, "id": self.id, "content": content, "is_query": self.is_query}
         return {**own, "search_score": self.search_score, "metadata": dict(self.metadata), **super().facts()}
+
+    @property
+    def origin(self) -> str:
+        """What the search says about it: its id, its score and its metadata."""
+        score = {} if self.search_score is None else {"the search's score": f"{self.search_score:.4g}"}
+        known = {**({} if self.id is None else {"id": self.id}), **score, **self.metadata}
+        said = [f"{name} {label_of(str(_plain(value)))}" for name, value in known.items() if value is not None]
+        return f"From the search: {', '.join(said)}." if said else ""
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """What the search says about it, and those of a match."""
+        return (*filter(None, (self.origin,)), *super().remarks)
 
     @property
     def pairs_in_words(self) -> str:
@@ -371,8 +437,9 @@ class Hits(ResultList[Hit]):
         """Return query and hit beside each other, for each hit."""
         views: list[View] = []
         for hit in self.hits:
-            words = " ".join(filter(None, (hit.sentence, f"{hit.summary}.", hit.pairs_in_words, *hit.notes)))
+            words = " ".join(filter(None, (hit.origin, hit.sentence, f"{hit.summary}.", hit.pairs_in_words, *hit.notes)))
             views.append(Gallery(hit._tiles, 2, colour_bars=True, inches=5.5, title=hit.title, note=words, part=hit.title))
+            views += [replace(view, part=hit.title) for view in hit.sentence_views()]
             views += [] if hit.exact is None else [replace(hit.exact, part=hit.title)]
         return views
 

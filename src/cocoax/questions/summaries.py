@@ -10,6 +10,7 @@ from cocoax.methods import Attribution, Interactions
 from cocoax.results import top_regions
 
 MOST_REGIONS = 3
+_LOOKED_THROUGH = 20  # strongest pairs, for those that stand out of the noise
 
 
 @dataclass(frozen=True)
@@ -39,13 +40,26 @@ def spans_of(attribution: Attribution) -> list[ScoredSpan]:
     ]
 
 
-def reliable(attribution: Attribution, most: int = 2) -> list[str]:
-    """Return the words that raise the score most, of those whose interval of two standard errors lies above zero."""
+def reliable(attribution: Attribution, most: int = 2, *, lowering: bool = False) -> list[str]:
+    """Return the words that raise (or lower) the score most, of those whose interval of two standard errors excludes zero."""
     assert attribution.offsets is not None
+    sign = -1 if lowering else 1
     spans = [span for span in spans_of(attribution) if any(map(str.isalnum, span.text))]
-    sure = [span for span in spans if span.score > 2 * (span.standard_error or 0.0)]
-    ranked = sorted(sure, key=lambda span: -span.score)
-    return list(dict.fromkeys(" ".join(span.text.split()) for span in ranked if span.score >= ranked[0].score / 3))[:most]
+    sure = [span for span in spans if sign * span.score > 2 * (span.standard_error or 0.0)]
+    ranked = sorted(sure, key=lambda span: -sign * span.score)
+    strong = [span for span in ranked if sign * span.score >= sign * ranked[0].score / 3]
+    return list(dict.fromkeys(label_of(span.text, 40) for span in strong))[:most]
+
+
+def reliable_pairs(interactions: Interactions, most: int = 2) -> list[tuple[str, str]]:
+    """Return the pairs of words that raise the score most, of those whose interval of two standard errors excludes zero."""
+    found = interactions.top(_LOOKED_THROUGH)
+    sure = [
+        (label_of(first, 40), label_of(second, 40), value)
+        for first, second, value, error in found
+        if value > 2 * (error or 0.0) and all(any(map(str.isalnum, name)) for name in (first, second))
+    ]
+    return list(dict.fromkeys((first, second) for first, second, value in sure if value >= sure[0][2] / 3))[:most]
 
 
 def parts_of(attribution: Attribution) -> list[dict[str, Any]]:
