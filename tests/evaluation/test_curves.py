@@ -191,6 +191,33 @@ def test_curves__several_baselines_are_averaged() -> None:
     assert curve.x.tolist() == pytest.approx([0, 1 / 3, 2 / 3, 1])
 
 
+def test_curve__argument_of_another_library(encoder: cocoax.Encoder) -> None:
+    target = cocoax.representation_similarity()
+    with pytest.raises(TypeError, match=r"deletion\(\) has no argument 'n_steps'; here it is called 'steps'\."):
+        cocoax.deletion(encoder, images(1)[0], torch.zeros(16, 16), target, n_steps=4)
+    with pytest.raises(TypeError, match=r"insertion\(\) has no argument 'nonsense'\.$"):
+        cocoax.insertion(encoder, images(1)[0], torch.zeros(16, 16), target, nonsense=4)
+
+
+def test_curves__say_method_kind_and_what_is_better_and_are_drawn_in_one_picture(encoder: cocoax.Encoder) -> None:
+    x, target = images(1)[0], cocoax.representation_similarity()
+    maps = [cocoax.KernelShap(samples=20, grid=3), cocoax.RandomAttribution()]
+    found = curves(encoder, x, [*(each.explain(encoder, x, target) for each in maps), torch.zeros(16, 16)], target, 4)
+    first, plain = found[0]["insertion"], found[2]["deletion"]
+    area = f"{first.auc:.3g}"
+    assert str(first).startswith(f"{target.name}, KernelShap, insertion: area {area} (higher is better)")
+    assert plain.summary == f"{target.name}, deletion: area {plain.auc:.3g} (lower is better)"
+    labels = [[line.label for line in view.lines] for view in found.views()]
+    assert [label.split(",")[0] for label in labels[0]] == ["KernelShap", "RandomAttribution", "map"]
+    assert labels[0][0] == f"KernelShap, area {area}"
+    drawn = found.plot()
+    assert [len(ax.lines) for part in drawn.subfigs for ax in part.axes] == [3, 3]
+    assert found.summary.startswith(f"{target.name}, insertion (higher area is better): KernelShap {area}, RandomAttribution")
+    assert len(found.table().rows) == 6
+    twice = curves(encoder, x, [torch.zeros(16, 16), torch.ones(16, 16)], [target, target], 4)
+    assert [row[0] for row in twice.table().rows] == ["map 1"] * 4 + ["map 2"] * 4
+
+
 def test_curve__repr_names_the_attribute() -> None:
     curve = cocoax.Curve(torch.tensor([0.0, 1.0]), torch.tensor([0.0, 0.5]), "mine")
     assert repr(curve) == f"Curve('mine', 2 points, auc {curve.auc:.4g})" == "Curve('mine', 2 points, auc 0.25)"

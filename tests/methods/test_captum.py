@@ -335,9 +335,19 @@ def test_captum__unknown_layer(relu_encoder: cocoax.Encoder, target: cocoax.Targ
         cocoax.Captum("LayerGradCam", layer="convv").explain(relu_encoder, images(1)[0], target)
 
 
-def test_captum__layer_missing(relu_encoder: cocoax.Encoder, target: cocoax.Target) -> None:
-    with pytest.raises(RuntimeError, match=r"Captum's LayerGradCam cannot explain 'ReluNet': .*'layer'"):
-        cocoax.Captum("LayerGradCam").explain(relu_encoder, images(1)[0], target)
+@pytest.mark.parametrize("name", ["LayerGradCam", "GuidedGradCam"])
+def test_captum__layer_missing(name: str) -> None:
+    with pytest.raises(ValueError, match=rf"Captum's {name} explains a layer; pass layer="):
+        cocoax.Captum(name)
+    with pytest.raises(ValueError, match=r"has no option 'target_layers'; it takes layer\."):
+        cocoax.Captum(name, target_layers=["conv"])
+
+
+def test_captum__close_names_come_first() -> None:
+    with pytest.raises(
+        ValueError, match=r"no attribution 'GradCAM'; close ones are GuidedGradCam, LayerGradCam[^;]*; it has "
+    ):
+        cocoax.Captum("GradCAM")
 
 
 def test_captum__layer_without_positions(relu_encoder: cocoax.Encoder, target: cocoax.Target) -> None:

@@ -259,9 +259,15 @@ def test_explain__by_the_name_that_another_library_has(name: str) -> None:
         getattr(cocoax.Rise(), name)
 
 
-@pytest.mark.parametrize("argument", ["target", "baselines", "n_samples", "nonsense"])
+@pytest.mark.parametrize("argument", ["target", "feature_mask", "baselines", "n_samples", "nonsense"])
 def test_explain__argument_of_another_library(argument: str, encoder: cocoax.Encoder) -> None:
-    hint = {"baselines": "Rise(baseline=...)", "n_samples": "Rise(samples=...)"}.get(argument, "")
+    hints = {
+        "baselines": "Rise(baseline=...)",
+        "n_samples": "Rise(samples=...)",
+        "target": "here it is 'targets'",
+        "feature_mask": "here it is 'features'",
+    }
+    hint = hints.get(argument, "")
     with pytest.raises(TypeError, match=rf"has no argument '{argument}'.*{re.escape(hint)}"):
         cocoax.Rise().explain(encoder, images(1)[0], **{argument: 0})  # type: ignore[call-overload]
 
@@ -277,6 +283,15 @@ def test_options__by_the_name_that_another_library_has(name: str) -> None:
     for kind in having:
         with pytest.raises(TypeError, match=f"'{_OPTIONS_ELSEWHERE[name]}'"):
             kind(**{name: 3})
+
+
+@pytest.mark.parametrize("kind", [cocoax.IntegratedGradients, cocoax.KernelShap, cocoax.Rise])
+def test_options__take_no_encoder(kind: Any, encoder: cocoax.Encoder) -> None:
+    for model in (encoder, encoder.module):
+        with pytest.raises(TypeError, match=rf"{kind.__name__} takes options only; the encoder goes to explain\(encoder"):
+            kind(model)
+    with pytest.raises(TypeError, match=r"'n_segments'; .* is given to explain\(encoder, input, target, features=\.\.\.\)"):
+        kind(n_segments=20)
 
 
 @dataclass(frozen=True)

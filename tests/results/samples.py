@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 import cocoax
+from cocoax.evaluation.curves import MethodCurves
 from cocoax.inputs import Display, Names, Picture, Sound, Text
 from cocoax.results import Interactions, Result
 from cocoax.results.interactions import PairSide, Sampled
@@ -69,4 +70,8 @@ RESULTS: dict[str, Result] = {
     **INSIGHTS,
     **{f"{one} - {other}": pairs(SIDES[one], SIDES[other]) for one in SIDES for other in SIDES},
     "curve": cocoax.Curve(torch.linspace(0, 1, 5), torch.linspace(0, 1, 5) ** 2, EVIL),
+    "curves of methods": MethodCurves(
+        {"insertion": cocoax.Curve(torch.linspace(0, 1, 5), torch.linspace(0, 1, 5) ** power, EVIL, "insertion", EVIL)}
+        for power in (1, 2)
+    ),
 }

@@ -19,8 +19,6 @@ maps = [
     cocoax.IntegratedGradients(steps=20).explain(encoder, picture, target),
     cocoax.RandomAttribution().explain(encoder, picture, target),
 ]
-names = ["KernelSHAP", "integrated gradients", "random"]
-for name, attribution in zip(names, maps, strict=True):
-    curve = cocoax.insertion(encoder, picture, attribution, target, steps=20)
-    print(f"{name}: area under the insertion curve {curve.auc:.3f}")
-curve.plot()
+curves = cocoax.curves(encoder, picture, maps, target, steps=20)
+print(curves.summary)
+curves.plot()

@@ -367,7 +367,7 @@ class EncoderService:
         run = session.run
         if run is None:
             raise ValueError("There is no run yet; choose a photo first.")
-        measured = []
+        measured: list[tuple[str, list[dict[str, Curve]]]] = []
         for answer in session.answers:
             if answer is None:
                 continue

@@ -171,7 +171,9 @@ class Encoder:
         self.inputs = self.inputs.whole(self._takes_shapes, _patch_size(self.owner))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}({self.name!r}{f', layer={self.layer!r}' if self.layer else ''})"
+        # How a layer's output becomes a vector; what a whole module gives mostly is one.
+        layer = f", layer={self.layer!r}, pooling={self.pooling!r}" if self.layer else ""
+        return f"{type(self).__name__}({self.name!r}{layer})"
 
     # --- what it is ---------------------------------------------------------------------------------------------------
 

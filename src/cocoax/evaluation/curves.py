@@ -19,7 +19,7 @@ from cocoax.encoders import Encoder
 from cocoax.encoders.forward import evaluating
 from cocoax.inputs import Explicand
 from cocoax.masking import MaskedEncoder, resolve
-from cocoax.methods.method import Input, check_encoder
+from cocoax.methods.method import Input, check_arguments, check_encoder
 from cocoax.progress import bar
 from cocoax.references import Reference
 from cocoax.results import Attribution, Result
@@ -77,17 +77,22 @@ def logits_of(head: _Head, representations: Tensor, classes: int = 2) -> Tensor:
 
 Measure = Target | Callable[[Tensor], Tensor]
 KINDS = ("insertion", "deletion")
+BETTER = {"insertion": "higher", "deletion": "lower"}
 
 
 @dataclass(frozen=True, eq=False)
 class Curve(Result):
-    """A measure ``y`` against the fraction ``x`` of pixels inserted or deleted, both ends included; ``kind`` says which."""
+    """A measure ``y`` against the fraction ``x`` of pixels inserted or deleted, both ends included; ``kind`` says which.
+
+    ``name`` is that of the measure, and ``method`` made the map.
+    """
 
     file: ClassVar[str] = "curve"
     x: Tensor
     y: Tensor
     name: str = ""
     kind: str = ""
+    method: str = ""
 
     @property
     def auc(self) -> float:
@@ -99,8 +104,10 @@ class Curve(Result):
 
     @property
     def summary(self) -> str:
-        """The measure and the area under it."""
-        return f"{self.name or 'measure'}: area {self.auc:.3g}"
+        """The measure, the method, insertion or deletion, the area under the curve and which areas are better."""
+        what = ", ".join(part for part in (self.name or "measure", self.method, self.kind) if part)
+        better = f" ({BETTER[self.kind]} is better)" if self.kind in BETTER else ""
+        return f"{what}: area {self.auc:.3g}{better}"
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -119,7 +126,7 @@ class Curve(Result):
 
     def facts(self) -> Mapping[str, Any]:
         """Return the measure, the area, remarks and all points."""
-        own = {"name": self.name, "kind": self.kind, "auc": self.auc, "remarks": self.remarks}
+        own = {"name": self.name, "kind": self.kind, "method": self.method, "auc": self.auc, "remarks": self.remarks}
         return {**own, "x": self.x.tolist(), "y": self.y.tolist()}
 
     def plot(self, ax: Any = None, **options: Any) -> Any:
@@ -131,6 +138,58 @@ class Curve(Result):
             return figure.plot([view])
         figure.draw(view, ax)
         return ax
+
+
+class MethodCurves(Result, list[dict[str, Any]]):
+    """The curves of several maps: for each a dict from kind to a curve, or to a list of curves of several measures.
+
+    ``plot()`` draws them in one picture, with a chart for each kind and measure and a line for each map.
+    """
+
+    file: ClassVar[str] = "curves"
+
+    def _all(self) -> list[tuple[str, Curve]]:
+        """Return every curve with the name of its map: the method, with a number where that is not enough."""
+        rows = [[curve for each in row.values() for curve in (each if isinstance(each, list) else [each])] for row in self]
+        methods = [row[0].method or "map" for row in rows]
+        names = [method if methods.count(method) == 1 else f"{method} {number + 1}" for number, method in enumerate(methods)]
+        return [(name, curve) for name, row in zip(names, rows, strict=True) for curve in row]
+
+    @property
+    def summary(self) -> str:
+        """The areas of all maps, and which are better."""
+        charts: dict[str, list[str]] = {}
+        for name, curve in self._all():
+            key = f"{curve.name or 'measure'}, {curve.kind} ({BETTER[curve.kind]} area is better)"
+            charts.setdefault(key, []).append(f"{name} {curve.auc:.3g}")
+        return "; ".join(f"{key}: {', '.join(areas)}" for key, areas in charts.items()) + "."
+
+    @property
+    def title(self) -> str:
+        """The heading of a page."""
+        return "Insertion and deletion curves"
+
+    def views(self) -> list[View]:
+        """Return a chart for each kind and measure."""
+        charts: dict[tuple[str, str], list[Line]] = {}
+        for name, curve in self._all():
+            line = Line(curve.x.numpy(), curve.y.numpy(), f"{name}, area {curve.auc:.3g}")
+            charts.setdefault((curve.kind, curve.name or "measure"), []).append(line)
+        return [
+            Curves(
+                tuple(lines),
+                "fraction of the features",
+                name,
+                title=f"{kind.capitalize()}: {BETTER[kind]} area is better",
+                alt=f"{kind} of {name}: {'; '.join(line.label for line in lines)}",
+            )
+            for (kind, name), lines in charts.items()
+        ]
+
+    def table(self) -> Table:
+        """Return a row for each curve."""
+        rows = ((name, curve.kind, curve.name, curve.auc) for name, curve in self._all())
+        return Table(("method", "kind", "measure", "area"), tuple(rows))
 
 
 _OVERSHOOT = 2.0  # times the way from the emptied input to the whole one, by which a curve must rise above the whole one
@@ -162,6 +221,7 @@ def insertion(
     *,
     batch_size: int | None = None,
     progress: bool | None = None,
+    **others: Any,
 ) -> Any:
     """Return the measure while features are inserted into the baseline, those of the highest attribution first.
 
@@ -185,6 +245,7 @@ def insertion(
         True
 
     """
+    check_arguments("insertion", others, insertion)
     options: dict[str, Any] = {"kinds": ("insertion",), "batch_size": batch_size, "progress": progress}
     return curves(encoder, explicand, [attribution], measures, steps, baseline, **options)[0]["insertion"]
 
@@ -199,8 +260,10 @@ def deletion(
     *,
     batch_size: int | None = None,
     progress: bool | None = None,
+    **others: Any,
 ) -> Any:
     """Return the measure while features are removed, those of the highest attribution first; as :func:`insertion`."""
+    check_arguments("deletion", others, deletion)
     options: dict[str, Any] = {"kinds": ("deletion",), "batch_size": batch_size, "progress": progress}
     return curves(encoder, explicand, [attribution], measures, steps, baseline, **options)[0]["deletion"]
 
@@ -216,11 +279,11 @@ def curves(
     kinds: Sequence[str] = KINDS,
     batch_size: int | None = None,
     progress: bool | None = None,
-) -> list[dict[str, Any]]:
+) -> MethodCurves:
     """Return insertion and deletion curves of many attributions of one explicand, encoding each distinct input once.
 
-    All curves share the explicand and the baseline as their ends. Returns, for each attribution, a dict from kind to a
-    curve, or to a list of curves if ``measures`` is a list.
+    All curves share the explicand and the baseline as their ends. Returns a list with, for each attribution, a dict from
+    kind to a curve, or to a list of curves if ``measures`` is a list. Its ``plot()`` draws all of them in one picture.
     """
     check_encoder(encoder)
     check_count("steps", steps, 1)
@@ -248,16 +311,17 @@ def curves(
         masked = MaskedEncoder(encoder, prepared, removal)
         scores = _scores(masked, list(masked.encode(masks, 0, batch_size, shown)), asked)
     x = torch.tensor(sizes, dtype=torch.float64) / features
+    methods = [str(each.metadata.get("method", "")) if isinstance(each, Attribution) else "" for each in attributions]
     answers = []
     for number in range(len(attributions)):
         answer: dict[str, list[Curve]] = {}
         for kind in kinds:
             answer[kind] = [
-                Curve(x, masks.curve(number, kind, score[:2], score[2:]), _name(measure), kind)
+                Curve(x, masks.curve(number, kind, score[:2], score[2:]), _name(measure), kind, methods[number])
                 for measure, score in zip(asked, scores, strict=True)
             ]
         answers.append(answer)
-    return [{kind: each[0] for kind, each in answer.items()} for answer in answers] if alone else answers
+    return MethodCurves([{kind: each[0] for kind, each in answer.items()} for answer in answers] if alone else answers)
 
 
 def features_moved(features: int, steps: int) -> list[int]:

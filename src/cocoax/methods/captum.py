@@ -7,6 +7,7 @@ import random
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -72,8 +73,12 @@ class Captum(Method):
             known |= _parameters(_find(options["attribution_method"]).attribute)
         unknown = sorted(set(options) - known)
         if unknown:
+            takes = "layer" if unknown[0] == "target_layers" and "layer" in known else ", ".join(sorted(known))
+            raise ValueError(f"Captum's {self.method.__name__} has no option {unknown[0]!r}; it takes {takes}.")
+        needs = inspect.signature(self.method.__init__).parameters.get("layer")
+        if needs is not None and needs.default is inspect.Parameter.empty and "layer" not in options:
             raise ValueError(
-                f"Captum's {self.method.__name__} has no option {unknown[0]!r}; it takes {', '.join(sorted(known))}."
+                f"Captum's {self.method.__name__} explains a layer; pass layer=, its name in module.named_modules()."
             )
 
     def __repr__(self) -> str:
@@ -205,7 +210,10 @@ def _find(method: str | type) -> Any:
     kind = method if inspect.isclass(method) else getattr(captum.attr, str(method), None)
     if not inspect.isclass(kind) or not hasattr(kind, "attribute"):
         names = sorted(name for name in dir(captum.attr) if hasattr(getattr(captum.attr, name), "attribute"))
-        raise ValueError(f"Captum has no attribution {method!r}; it has {', '.join(names)}.")
+        near = [name for name in names if isinstance(method, str) and method and method.lower() in name.lower()]
+        near += [name for name in get_close_matches(str(method), names) if name not in near]
+        close = f" close ones are {', '.join(near)};" if near else ""
+        raise ValueError(f"Captum has no attribution {method!r};{close} it has {', '.join(names)}.")
     return kind
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from inspect import signature
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, overload
 
 import numpy as np
 import torch
 from PIL import Image
-from torch import Tensor
+from torch import Tensor, nn
 
 from cocoax.checks import as_items
 from cocoax.encoders import Encoder
@@ -33,14 +34,24 @@ Input = str | Path | Image.Image | Samples | Explicand | Sequence[float] | tuple
 
 # What Captum, SHAP, LIME and scikit-learn call options of methods, and what they are called here.
 _OPTIONS_ELSEWHERE = {
-    **dict.fromkeys(("n_samples", "nsamples", "num_samples", "npermutations", "n_perturb_samples"), "samples"),
+    **dict.fromkeys(
+        ("n_samples", "nsamples", "nt_samples", "num_samples", "n_masks", "npermutations", "n_perturb_samples"), "samples"
+    ),
     "n_steps": "steps",
+    "stdevs": "noise",
     "random_state": "seed",
     "baselines": "baseline",
     "internal_batch_size": "batch_size",
     "perturbations_per_eval": "batch_size",
     "sliding_window_shapes": "window",
     "strides": "stride",
+}
+# What they call arguments of explain(), and what those are here.
+_ARGUMENTS_ELSEWHERE = {
+    "target": "'targets'",
+    **dict.fromkeys(("input", "inputs", "image"), "'explicand'"),
+    **dict.fromkeys(("feature_mask", "segmentation_fn"), "'features'"),
+    "n_segments": "features=cocoax.inputs.features.Segments(...)",
 }
 _EXPLAIN_ELSEWHERE = ("attribute", "shap_values", "explain_instance", "explain_row", "fit", "predict")
 
@@ -51,12 +62,18 @@ class Method(ABC):
     Methods are immutable descriptions; the same method with the same seed gives the same result, whatever ran before.
     """
 
-    def __new__(cls, *_given: Any, **options: Any) -> Self:
-        """Make a method; raise if an option has the name that another library gives it."""
+    def __new__(cls, *given: Any, **options: Any) -> Self:
+        """Make a method; raise if it is made as another library has it: around a model, or with options of other names."""
+        own = cls.__module__.partition(".")[0] == __name__.partition(".")[0]
+        if own and any(isinstance(each, Encoder | nn.Module) for each in given):
+            raise TypeError(f"{cls.__name__} takes options only; the encoder goes to explain(encoder, input, target).")
         has = getattr(cls, "__dataclass_fields__", {})
         for name in options:
             if name not in has and _OPTIONS_ELSEWHERE.get(name) in has:
                 raise TypeError(f"{cls.__name__} has no option '{name}'; here it is called '{_OPTIONS_ELSEWHERE[name]}'.")
+            if own and name not in has and name in ("feature_mask", "segmentation_fn", "n_segments"):
+                given_to = "explain(encoder, input, target, features=...)"
+                raise TypeError(f"{cls.__name__} has no option '{name}'; what is removed together is given to {given_to}.")
         return super().__new__(cls)
 
     if not TYPE_CHECKING:
@@ -153,6 +170,10 @@ class Method(ABC):
         """
         for name in others:
             option = _OPTIONS_ELSEWHERE.get(name, name)
+            if name in _ARGUMENTS_ELSEWHERE:
+                raise TypeError(
+                    f"explain(encoder, input, targets) has no argument {name!r}; here it is {_ARGUMENTS_ELSEWHERE[name]}."
+                )
             hint = f" Options of the method go there: {type(self).__name__}({option}=...)." if hasattr(self, option) else ""
             raise TypeError(f"explain(encoder, input, targets) has no argument {name!r}.{hint}")
         check_encoder(encoder)
@@ -185,6 +206,14 @@ class Method(ABC):
         """Return its name and options, as plain values."""
         description: dict[str, Any] = to_json_value(self)
         return {**description, "type": type(self).__name__}
+
+
+def check_arguments(name: str, others: Mapping[str, Any], function: Callable[..., Any]) -> None:
+    """Raise if a function was given arguments that it has not; say what those of other libraries are called here."""
+    for other in others:
+        own = _OPTIONS_ELSEWHERE.get(other)
+        hint = f"; here it is called {own!r}" if own in signature(function).parameters else ""
+        raise TypeError(f"{name}() has no argument {other!r}{hint}.")
 
 
 def check_encoder(encoder: Encoder) -> None:

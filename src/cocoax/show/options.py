@@ -14,6 +14,14 @@ from cocoax.checks import check_choice, check_count, check_number, shown
 from cocoax.show.palette import COLOURS, STYLES, WIDTHS, Style
 
 MAX_WIDTH = 100  # inches
+# What matplotlib and libraries around it call options, and what they are here.
+_ELSEWHERE = {
+    "alpha": "'opacity'",
+    "figsize": "'width', in inches",
+    "colormap": "'cmap'",
+    "vmax": "'limit'",
+    "vmin": "'limit'",
+}
 UNCERTAINTY = ("fade", "hatch", "none")
 
 
@@ -96,6 +104,8 @@ class PlotOptions:
         """Return options from keywords; another keyword is a ``TypeError`` that lists those there are."""
         known = {field.name for field in fields(cls)}
         unknown = sorted(set(options) - known)
+        if unknown and unknown[0] in _ELSEWHERE:
+            raise TypeError(f"Drawings have no option {unknown[0]!r}; here it is {_ELSEWHERE[unknown[0]]}.")
         if unknown:
             raise TypeError(f"Options of drawings are {', '.join(sorted(known))}. Got {unknown[0]!r} instead.")
         return cls(**{**_DEFAULTS.get(), **options})
