@@ -54,6 +54,17 @@ def test_names__there_is_no_other() -> None:
         from cocoax import Ryse  # type: ignore[attr-defined]  # noqa: F401
 
 
+@pytest.mark.parametrize("name", cocoax._ELSEWHERE)
+def test_names__of_other_libraries_say_what_to_call(name: str) -> None:
+    with pytest.raises(AttributeError, match=rf"no attribute '{name}'; here it is ") as said:
+        getattr(cocoax, name)
+    for own in re.findall(r"cocoax\.(\w+)", cocoax._ELSEWHERE[name]):
+        assert own in cocoax.__all__
+    assert name not in dir(cocoax)
+    for named in re.findall(r'Captum\("(\w+)"', str(said.value)):
+        cocoax.Captum(named, **({"layer": "x"} if "layer" in str(said.value) else {}))
+
+
 def test_names__rooms_are_found_without_importing_them() -> None:
     program = """
 import sys, cocoax

@@ -111,3 +111,9 @@ def test_results__are_all_that_hold_values(made: dict[str, Any]) -> None:
     shown = {name for name, thing in made.items() if hasattr(thing, "_repr_html_")}
     assert shown == RESULTS
     assert all(is_dataclass(made[name]) for name in RESULTS)
+
+
+def test_repr__of_an_encoder_of_a_layer_says_how_it_is_pooled() -> None:
+    net = nn.Sequential(nn.AvgPool2d(2), nn.ReLU())
+    assert repr(cocoax.Encoder(net, layer="1", name="small")) == "Encoder('small', layer='1', pooling='mean')"
+    assert repr(cocoax.Encoder(net, name="small")) == "Encoder('small')"

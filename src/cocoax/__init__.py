@@ -178,6 +178,22 @@ _ROOMS = (
     "insight",
 )
 
+# What Captum, SHAP, LIME and pytorch-grad-cam call things, and what to call here.
+_ELSEWHERE = {
+    "Saliency": "cocoax.VanillaGradients()",
+    **{name: f'cocoax.Captum("{name}")' for name in ("DeepLift", "Lime")},
+    **dict.fromkeys(("GradCAM", "LayerGradCam"), 'cocoax.Captum("LayerGradCam", layer=...)'),
+    "GuidedGradCam": 'cocoax.Captum("GuidedGradCam", layer=...)',
+    "FeatureAblation": "cocoax.Occlusion() with features= in explain(), which removes one feature at a time",
+    **dict.fromkeys(("ShapleyValueSampling", "KernelExplainer"), "cocoax.KernelShap()"),
+    "LimeImageExplainer": 'cocoax.Captum("Lime")',
+    **dict.fromkeys(
+        ("Explainer", "explain"), "method.explain(encoder, input, target), of a method such as cocoax.KernelShap()"
+    ),
+    **dict.fromkeys(("summary_plot", "image_plot", "visualize_image_attr"), "attribution.plot() or cocoax.plots.panel(...)"),
+    **dict.fromkeys(("infidelity", "sensitivity_max"), "cocoax.compare_methods(...), which measures infidelity"),
+}
+
 if not TYPE_CHECKING:  # or else a type checker would believe that there is a name for everything
 
     def __getattr__(name: str) -> Any:
@@ -190,7 +206,8 @@ if not TYPE_CHECKING:  # or else a type checker would believe that there is a na
             except ModuleNotFoundError as error:
                 if error.name != f"cocoax.{name}":
                     raise
-                raise AttributeError(f"module 'cocoax' has no attribute {name!r}") from None
+                hint = f"; here it is {_ELSEWHERE[name]}" if name in _ELSEWHERE else ""
+                raise AttributeError(f"module 'cocoax' has no attribute {name!r}{hint}") from None
         globals()[name] = value
         return value
 

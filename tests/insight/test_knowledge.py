@@ -71,7 +71,11 @@ def test_knows__how_many_are_enough(known: Knowledge) -> None:
     best = known.sizes[-1]
     enough = next(of.size for of in known.sizes if best.auc - of.auc <= 0.01)
     assert known.enough == enough < best.size
-    assert known.remarks == (f"A corpus of {enough} would do as well as one of {best.size}: AUC {best.auc:.2f}.",)
+    tried = f"one of {best.size}, the largest that was tried on the members left over"
+    assert known.remarks == (f"A corpus of {enough} would do as well as {tried}: AUC {best.auc:.2f}.",)
+    low, high = known.interval
+    assert high - low < 0.2
+    assert replace(known, separability=replace(known.separability, low=high - 0.21)).remarks == ()
     few, many = _CorpusSizeAuc(2, 0.7, 0.1), _CorpusSizeAuc(5, 0.8, 0.1)
     assert replace(known, sizes=(few, many)).remarks == ("More members help: AUC 0.70 with 2, 0.80 with 5.",)
     assert known.sizes[0].auc < best.auc

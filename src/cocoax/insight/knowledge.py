@@ -32,6 +32,7 @@ from cocoax.targets import Target, contrastive_corpus_similarity, similarity_to
 
 _DRAWS = 20  # corpora of each size that are tried
 _SIZES = (1, 2, 3, 5, 10, 20, 50, 100, 200)
+_WIDE = 0.2  # of the interval of an AUC, from which on sizes of the corpus cannot be compared
 _SAME_AUC = 0.01  # AUCs that differ by less are the same
 Test = Literal["held-out members", "given inputs", "random captions"]
 
@@ -119,12 +120,16 @@ class Knowledge(Result):
 
     @property
     def remarks(self) -> tuple[str, ...]:
-        """The influence of the size of the corpus, in a sentence; empty if none was found."""
-        if self.enough is None or not self:
+        """The influence of the size of the corpus, in a sentence; empty if none was found or the interval is wide."""
+        low, high = self.interval
+        if self.enough is None or not self or high - low > _WIDE:
             return ()
         last = self.sizes[-1]
         if self.enough < last.size:
-            return (f"A corpus of {self.enough} would do as well as one of {last.size}: AUC {last.auc:.2f}.",)
+            return (
+                f"A corpus of {self.enough} would do as well as one of {last.size}, the largest that was tried on the "
+                f"members left over: AUC {last.auc:.2f}.",
+            )
         before = self.sizes[-2]
         return (f"More members help: AUC {before.auc:.2f} with {before.size}, {last.auc:.2f} with {last.size}.",)
 

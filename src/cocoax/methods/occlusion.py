@@ -18,6 +18,9 @@ _MOST_WINDOWS = 1_000_000
 class Occlusion(RemovalMethod):
     """A window slides over the image; a pixel's value is the mean drop of the score over the windows that cover it.
 
+    Words, columns, and what ``features=`` of ``explain`` divides a picture into, such as ``"segments"``, are removed one at a
+    time, or ``window`` neighbours together.
+
     Args:
         window: side of the window in pixels, or (height, width); by default a seventh of the image, rounded up. For words and
             columns how many neighbours are removed together; by default one at a time.

@@ -22,7 +22,8 @@ from cocoax.targets import Target, score_all
 class RandomAttribution(Method):
     """Standard normal values of the input's shape, the same for every target; ``values`` is their channel mean.
 
-    Words and columns get one value each. ``baseline_score`` is NaN for rows of a table without background.
+    Words and columns get one value each, and so do segments where ``explain`` has ``features=``: as a control of a map, draw
+    over the features of that map. ``baseline_score`` is NaN for rows of a table without background.
 
     Args:
         seed: of the values.
