@@ -86,6 +86,9 @@ def test_read_hits__plain_inputs() -> None:
     [
         ([{"a": "one", "b": "two"}], {}, "text="),
         ([{"a": "one"}], {"text": "c"}, "text="),
+        ([{"text": "one"}, {"text": None}], {}, "Hit 2 has no text"),
+        ([{"body": "one"}, {"body": float("nan")}], {"text": "body"}, "Hit 2 has no text"),
+        (["one", "two", " "], {}, "Hit 3 has no text"),
         ({"ids": [[1], [2]], "documents": [["a"], ["b"]]}, {}, "2 queries"),
         ((np.zeros(1), np.array([5])), {"texts": TEXTS}, "number 5"),
         ((np.zeros(2), np.array([1])), {"texts": TEXTS}, "2 scores"),

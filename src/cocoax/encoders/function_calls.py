@@ -253,12 +253,12 @@ def without_secrets(message: str) -> str:
     return _SECRETS.sub("***", message)
 
 
-def say_cost(name: str, count: int, characters: float, progress: bool | None) -> None:
-    """Say how much will be sent at most, on standard error: how many texts, and roughly how many tokens; or pictures.
+def say_cost(name: str, count: int, unit: str, characters: float, progress: bool | None) -> None:
+    """Say how much will be sent at most, on standard error: how many texts, pairs or pictures, and roughly how many tokens.
 
-    ``progress=False`` and COCOAX_PROGRESS=0 silence it.
+    ``progress=False`` and COCOAX_PROGRESS=0 silence it; where nothing is sent, nothing is said.
     """
-    if progress is not False and os.environ.get("COCOAX_PROGRESS") != "0" and sys.stderr is not None:
+    if count and progress is not False and os.environ.get("COCOAX_PROGRESS") != "0" and sys.stderr is not None:
         tokens = max(round(characters * _TOKENS_PER_CHARACTER, -2), 100)
-        what = f"texts, about {tokens:,.0f} tokens in all" if characters else "pictures"
+        what = f"{unit if count == 1 else f'{unit}s'}{f', about {tokens:,.0f} tokens in all' if characters else ''}"
         print(f"{name}: sends up to {count:,} {what}.", file=sys.stderr)

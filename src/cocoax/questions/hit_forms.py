@@ -66,7 +66,14 @@ def read_hits(hits: Any, text: str | None = None, texts: Sequence[str] | None = 
         hits = [hits]
     if not isinstance(hits, Iterable):
         raise TypeError(f"Hits must be what a search found, best first. Got {type(hits).__name__} instead.")
-    return [read_hit(hit, text) for hit in hits]
+    return [_with_content(read_hit(hit, text), number) for number, hit in enumerate(hits, 1)]
+
+
+def _with_content(hit: SearchHit, number: int) -> SearchHit:
+    """Return a hit; raise if it holds nothing."""
+    if _is_missing(hit.content) or (isinstance(hit.content, str) and not hit.content.strip()):
+        raise ValueError(f"Hit {number} has no text; leave it out.")
+    return hit
 
 
 def read_hit(hit: Any, text: str | None = None) -> SearchHit:
@@ -96,6 +103,11 @@ def read_hit(hit: Any, text: str | None = None) -> SearchHit:
     return _of_dict(hit, text) if isinstance(hit, Mapping) else SearchHit(hit)
 
 
+def _is_missing(value: Any) -> bool:
+    """Whether it is None, or the NaN that a data frame has for it."""
+    return value is None or (isinstance(value, float) and value != value)
+
+
 def _is_object(hit: Any) -> bool:
     return any(hasattr(hit, name) for name in ("page_content", "payload", "node", "get_content", "_asdict"))
 
@@ -105,6 +117,8 @@ def _of_dict(hit: Mapping[str, Any], text: str | None) -> SearchHit:
     if not known and text is None:
         known = [name for name, value in hit.items() if isinstance(value, str) and name not in _IDS]
         known = known if len(known) == 1 else []
+    if not known and any(_is_missing(hit[name]) for name in ((text,) if text is not None else _TEXTS) if name in hit):
+        return SearchHit(None)
     if not known:
         raise ValueError(f"A hit has the keys {', '.join(map(repr, hit)) or 'none'}; say which holds its text by text=.")
     score = next((name for name in _SCORES if _number(hit.get(name)) is not None), None)

@@ -380,6 +380,8 @@ class Matcher:
         """Choose the share of the masked copies that a function's budget allows, and say what will be sent."""
         runs, alone = ([piece for piece in own if function_module(piece.tower.module) is function] for own in (runs, alone))
         name, left = (runs or alone)[0].tower.name, function.calls.left
+        unit = "pair" if isinstance((runs or alone)[0].tower, Reranker) else "text"
+        unit = unit if all(isinstance(piece.content, str) for piece in (*runs, *alone)) else "picture"
         for share in (own for own in _SHARES if own <= self._share):
             self._share = share
             count, characters = self._cost(function, runs, alone)
@@ -387,13 +389,15 @@ class Matcher:
                 break
         else:
             raise BudgetError(
-                f"{name}: max_calls={function.calls.max_calls} allows {left:.0f} more texts, and an answer needs up to "
+                f"{name}: max_calls={function.calls.max_calls} allows {left:.0f} more {unit}s, and an answer needs up to "
                 f"{count}. Nothing was sent now, and what was paid for before is kept; take a larger max_calls."
             )
         if self._share < 1:
-            sentence = f"{name}: max_calls leaves {left:.0f} texts, so there are fewer masked copies, and errors are larger."
+            sentence = (
+                f"{name}: max_calls leaves {left:.0f} {unit}s, so there are fewer masked copies, and errors are larger."
+            )
             caution("budget", f"{name} {left} {count} {characters}", sentence)
-        say_cost(name, count, characters, self.progress)
+        say_cost(name, count, unit, characters, self.progress)
 
     def _cost(self, function: FunctionModule, runs: Sequence[Piece], alone: Sequence[Piece]) -> tuple[int, int]:
         """Return how many items will be sent to a function at most, and how many characters they have."""
