@@ -86,7 +86,7 @@ def test_save__page_json_and_parquet(index: Index, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="Files end in"):
         survey.save(tmp_path / "answer.txt")
     assert survey._repr_html_().count('class="tile"') == 8 + 4
-    assert len(page) < 250_000
+    assert len(page) < 400_000
 
 
 def test_to_dataframe__columns_of_the_data_do_not_take_the_place_of_figures(tmp_path: Path) -> None:

@@ -135,7 +135,7 @@ class Read(cocoax.Occlusion):
     """A method with an option that only changes how its run is read."""
 
     factor: float = 1.0
-    reading: ClassVar[tuple[str, ...]] = ("factor",)
+    estimator_options: ClassVar[tuple[str, ...]] = ("factor",)
 
     def estimate(self, masks: Any, scores: torch.Tensor, ends: torch.Tensor) -> Any:
         return super().estimate(masks, scores * self.factor, ends * self.factor)
