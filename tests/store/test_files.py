@@ -136,5 +136,10 @@ def test_folder_lock__a_killed_process_keeps_nobody_waiting(tmp_path: Path) -> N
             assert time.monotonic() - begun < 60
 
 
+def test_as_path__an_empty_name_is_shown() -> None:
+    with pytest.raises(TypeError, match=r"that names a file\. Got '' instead\.$"):
+        as_path("")
+
+
 def test_as_path__the_folder_one_is_in() -> None:
     assert as_path(".") == Path(".")

@@ -23,7 +23,7 @@ def as_path(path: str | Path) -> Path:
     """Return a path; raise for what is none."""
     text = str(path) if isinstance(path, str | os.PathLike) else ""
     if not text.strip() or "\0" in text or max(map(len, Path(text).parts), default=0) > 255:
-        what = repr(text[:60]) if text else type(path).__name__
+        what = repr(text[:60]) if isinstance(path, str | os.PathLike) else type(path).__name__
         raise TypeError(f"A path must be a string or a pathlib.Path that names a file. Got {what} instead.")
     return Path(path)
 
