@@ -108,7 +108,11 @@ def test_draw__title_and_colour_bar_say_what_is_shown() -> None:
     extreme = replace(
         result, values=torch.cat([torch.linspace(0, 1, 999), torch.tensor([100.0])]).view(25, 40), standard_error=None
     )
-    assert "1 % of the map lies beyond" in bars_of(extreme.plot())[0].get_ylabel().replace("\n", " ")
+    drawn = extreme.plot()
+    (bar,) = bars_of(drawn)
+    assert any("1 % of the map lies beyond" in text.get_text() for text in drawn.texts)
+    assert len(bar.patches) == 2  # arrows
+    assert not bars_of(result.plot())[0].patches
     nothing = replace(result, values=torch.full((6, 8), 0.25))
     assert "no part makes a difference" in bars_of(nothing.plot())[0].get_ylabel().replace("\n", " ")
 
@@ -125,6 +129,39 @@ def test_draw__the_colour_bar_is_as_tall_as_the_picture(size: tuple[int, int], a
     assert bar.get_window_extent().height == pytest.approx(ax.height, rel=0.02)
     assert min(ax.width, ax.height) >= max(ax.width, ax.height) / 8.1  # extreme pictures can be seen
     drawn.clear()
+
+
+def _laid_out(kind: str, shape: tuple[int, int]) -> Any:
+    """Return an attribution, or several for a panel."""
+    photo = Picture(torch.full((*shape, 3), 200, dtype=torch.uint8))
+    noisy = attribution(photo, (6, 8))
+    steep = torch.cat([torch.linspace(0, 0.0004, 47), torch.tensor([0.05])]).view(6, 8)
+    extreme = replace(noisy, values=steep, standard_error=None)
+    if kind == "noisy":
+        return noisy
+    if kind == "extreme":
+        return extreme
+    if kind == "nothing":
+        return replace(noisy, values=torch.zeros(6, 8), standard_error=None)
+    if kind == "one":
+        return [noisy]
+    if kind == "grid":
+        return {name: {"KernelSHAP": noisy, "occlusion": noisy, "gradients": extreme} for name in ("shark", "ship")}
+    return [[noisy, extreme, noisy]] * 2
+
+
+@pytest.mark.parametrize(("width", "style"), [(None, "screen"), ("single", "paper"), ("double", "paper")])
+@pytest.mark.parametrize("shape", [(30, 40), (20, 60), (60, 20)])
+@pytest.mark.parametrize("kind", ["noisy", "extreme", "nothing", "one", "grid", "2 x 3"])
+def test_figure__no_text_lies_outside(kind: str, shape: tuple[int, int], width: Any, style: Any) -> None:
+    given = _laid_out(kind, shape)
+    options: dict[str, Any] = {"width": width, "style": style}
+    drawn = given.plot(**options) if isinstance(given, cocoax.Attribution) else cocoax.plots.panel(given, **options)
+    drawn.canvas.draw()
+    box = drawn.get_tightbbox()
+    slack = 0.5 / drawn.dpi
+    assert -slack <= box.x0 <= box.x1 <= drawn.get_figwidth() + slack
+    assert -slack <= box.y0 <= box.y1 <= drawn.get_figheight() + slack
 
 
 def test_draw__on_given_axes() -> None:

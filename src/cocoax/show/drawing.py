@@ -121,29 +121,45 @@ def noise_note(effects: Sequence[tuple[Effects, float | None]], options: PlotOpt
     return f"{how}: within noise (two standard errors)"
 
 
-def draw_scale(ax: Axes, limit: float, label: str, options: PlotOptions, place: tuple[float, float, float, float]) -> None:
-    """Draw a thin colour bar with rounded ticks at a place, as fractions of axes."""
+def scale_room(limits: Sequence[float], label: bool, look: Style) -> float:
+    """Return the inches to the right of a picture that a colour bar takes with its ticks, and with a label of one line."""
+    longest = max((len(_tick_label(-_round_tick(limit))) for limit in limits), default=2)
+    return 0.14 + BAR + (0.64 * longest + 0.3 + 1.9 * label) * look.small / 72
+
+
+def draw_scale(
+    ax: Axes,
+    limit: float,
+    label: str,
+    options: PlotOptions,
+    place: tuple[float, float, float, float],
+    *,
+    beyond: bool = False,
+) -> None:
+    """Draw a thin colour bar with rounded ticks at a place, as fractions of axes; with arrows if values lie ``beyond`` it."""
     from matplotlib.cm import ScalarMappable
     from matplotlib.colors import Normalize
 
     figure = ax.get_figure()
     assert figure is not None
     beside = ax.inset_axes(place)
-    bar = figure.colorbar(ScalarMappable(Normalize(-limit, limit), colour_map(options.cmap)), cax=beside)
+    scale = ScalarMappable(Normalize(-limit, limit), colour_map(options.cmap))
+    arrow = BAR / max(beside.bbox.height / figure.dpi, 2 * BAR)  # as tall as the bar is wide
+    bar = figure.colorbar(scale, cax=beside, extend="both" if beyond else "neither", extendfrac=arrow)
     tick = _round_tick(limit)
     bar.set_ticks([-tick, 0, tick], labels=[_tick_label(value) for value in (-tick, 0, tick)])
     beside.tick_params(length=2, width=0.5, pad=2, labelsize=options.look.small)
     bar.outline.set_visible(False)
     tall = beside.bbox.height / figure.dpi if figure is not None else 2.0
-    words = wrapped(label, max(14, letters(tall * 1.1, options.look.small)))
+    words = wrapped(label, max(14, letters(tall, options.look.small)))
     bar.set_label(words, fontsize=options.look.small, color=options.look.quiet, labelpad=3)
 
 
-def draw_scale_beside(ax: Axes, limit: float, label: str, options: PlotOptions) -> None:
+def draw_scale_beside(ax: Axes, limit: float, label: str, options: PlotOptions, *, beyond: bool = False) -> None:
     """Draw a colour bar to the right of axes, as tall as they are."""
     figure: Any = ax.get_figure()
     width = ax.get_position().width * figure.bbox.width / figure.dpi
-    draw_scale(ax, limit, label, options, (1 + 0.08 / width, 0.0, BAR / width, 1.0))
+    draw_scale(ax, limit, label, options, (1 + 0.08 / width, 0.0, BAR / width, 1.0), beyond=beyond)
 
 
 def share_rgb(value: float) -> tuple[float, ...]:

@@ -128,7 +128,8 @@ def _(view: HeatMap, options: PlotOptions, small: bool) -> dict[str, Any]:
     limit = options.limit or view.effects.limit
     own = replace(options, limit=limit, uncertainty="none" if small else options.uncertainty)
     image = heat_image(view, own, longest=TILE if small else LONGEST, strength=0.75 if small else None)
-    scale = {"limit": limit, "unit": view.scale_label(options.limit), "gradient": css_gradient(options.cmap)}
+    words = [view.effects.meaning, *([view.beyond] if view.beyond and options.limit is None else [])]
+    scale = {"limit": limit, "unit": ", ".join(words), "gradient": css_gradient(options.cmap)}
     parts = [] if small else list(_pointed_at(view))
     regions = sha256("".join(part["path"] for part in parts).encode()).hexdigest()[:8] if parts else ""
     source = jpeg_uri(image, 88)

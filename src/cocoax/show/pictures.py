@@ -23,6 +23,7 @@ from cocoax.show.drawing import (
     line_height,
     noise_note,
     paint,
+    scale_room,
     size,
     without_title,
 )
@@ -53,7 +54,12 @@ def _(view: HeatMap, ax: Axes, options: PlotOptions = DEFAULT) -> None:
     ax.set_aspect(_aspect(view))
     draw_title(ax, view, options)
     if options.colorbar:
-        draw_scale_beside(ax, limit, view.scale_label(options.limit), options)
+        draw_scale_beside(ax, limit, view.effects.meaning, options, beyond=_is_beyond(view, limit))
+
+
+def _is_beyond(view: HeatMap, limit: float) -> bool:
+    """Whether values lie beyond the end of a colour scale."""
+    return bool(np.abs(view.effects.values).max(initial=0) > limit * (1 + 1e-6))
 
 
 @draw.register(Photo)
@@ -148,6 +154,8 @@ class _Panel:
         heights: of the pictures of each row.
         headings: of each row, how tall they are.
         beside: the room to the right of each tile for a colour bar of its own.
+        label: stands beside the one colour bar, where there is one and it is tall enough.
+        note: stands below, in lines.
         lead: the size of the picture to the left, (0, 0) for none.
         top: the room above the first row, for the title of all.
         width: of the panel.
@@ -160,6 +168,8 @@ class _Panel:
     heights: list[float]
     headings: list[float]
     beside: float
+    label: str
+    note: str
     lead: tuple[float, float]
     top: float
     width: float
@@ -174,12 +184,6 @@ class _Panel:
 def _is_panel(view: Gallery) -> bool:
     """Whether all tiles are pictures."""
     return all(tile is None or isinstance(tile, HeatMap | Photo) for tile in (*view.tiles, view.lead))
-
-
-def _bar_room(options: PlotOptions) -> float:
-    """Return the inches that a colour bar takes with its ticks and its label."""
-    small = options.look.small / 72
-    return 0.08 + BAR + 3.2 * small + 1.9 * small
 
 
 def _panel_layout(view: Gallery, options: PlotOptions) -> _Panel:
@@ -211,9 +215,21 @@ def _arranged(view: Gallery, options: PlotOptions, tile: float) -> _Panel:
     look = options.look
     heat = any(isinstance(each, HeatMap) for row in rows for each in row)
     bars = options.colorbar and view.colour_bars and heat
-    beside = _bar_room(options) if bars and view.scale == "each" else 0.0
-    last = _bar_room(options) if bars and view.scale != "each" else 0.0
     heights = [max((_picture_size(each, tile)[1] for each in row if each is not None), default=0.0) for row in rows]
+    ends = _by_rows(view, rows).limits(options.limit)
+    maps = [
+        (each, end)
+        for row, own in zip(rows, ends, strict=True)
+        for each, end in zip(row, own, strict=True)
+        if isinstance(each, HeatMap) and end
+    ]
+    meanings = list(dict.fromkeys(each.effects.meaning for each, _ in maps))
+    # One label says what all bars mean: beside the only bar, or else below.
+    one = len(maps) == 1 or (view.scale != "each" and len(heights) == 1) or view.scale == "all"
+    label = meanings[0] if bars and one and len(meanings) == 1 else ""
+    label = label if len(label) <= letters(0.92 * heights[0], look.small) else ""
+    needed = scale_room([end for _, end in maps], bool(label), look) if bars else 0.0
+    beside, last = (needed, 0.0) if view.scale == "each" else (0.0, needed)
     room, part = tile + GAP + 0.5 * beside, without_title(options)
     tall = [[heading_height(heading(each, part, room), look) for each in row if each is not None] for row in rows]
     headings = [max(row, default=0.0) for row in tall]
@@ -229,8 +245,18 @@ def _arranged(view: Gallery, options: PlotOptions, tile: float) -> _Panel:
     top = 0.0
     if title:
         top = (wrapped(title, letters(width, look.title), 3).count("\n") + 1) * line_height(look.title) + 0.1
-    foot = 0.06 + line_height(look.small) if _noise(view, rows, options) else 0.0
-    return _Panel(rows, tile, heights, headings, beside, lead, top, width, foot)
+    few = (
+        options.limit is None and view.limit is None and any(each.beyond and end == each.effects.limit for each, end in maps)
+    )
+    notes = [
+        "Colours: " + "; ".join(meanings) if bars and not label else "",
+        noise_note([(each.effects, end) for each, end in maps], options),
+        next((each.beyond for each, _ in maps if each.beyond), "") if few else "",
+    ]
+    words = ". ".join(part for part in notes if part)
+    note = wrapped(words, letters(options.inches or width, look.small)) if words else ""
+    foot = 0.06 + (note.count("\n") + 1) * line_height(look.small) if note else 0.0
+    return _Panel(rows, tile, heights, headings, beside, label, note, lead, top, width, foot)
 
 
 def _picture_size(view: View, tile: float) -> tuple[float, float]:
@@ -243,19 +269,6 @@ def _picture_size(view: View, tile: float) -> tuple[float, float]:
 def _by_rows(view: Gallery, rows: Sequence[Sequence[View | None]]) -> Gallery:
     """Return a gallery of these rows."""
     return replace(view, tiles=tuple(each for row in rows for each in row), columns=max(map(len, rows), default=1))
-
-
-def _noise(view: Gallery, rows: Sequence[Sequence[View | None]], options: PlotOptions) -> str:
-    limits = replace(view, tiles=tuple(each for row in rows for each in row), columns=max(map(len, rows))).limits(
-        options.limit
-    )
-    pairs = [
-        (each.effects, end)
-        for row, ends in zip(rows, limits, strict=True)
-        for each, end in zip(row, ends, strict=True)
-        if isinstance(each, HeatMap)
-    ]
-    return noise_note(pairs, options)
 
 
 @size.register(Gallery)
@@ -308,21 +321,22 @@ def _paint_panel(view: Gallery, panel: _Panel, figure: FigureBase, options: Plot
                 if isinstance(tile, HeatMap) and end:
                     drawn = tile, end, ax
                     if panel.beside:
-                        _draw_bar(tile, end, ax, 1 + 0.08 / width, BAR / width, options)
+                        _draw_bar([tile], end, ax, (1 + 0.08 / width, BAR / width), panel.label, options)
             place += panel.tile + panel.beside + GAP
         shared = options.colorbar and view.colour_bars and (view.scale == "row" or (view.scale == "all" and number == 0))
         if drawn is not None and shared:
-            tile, end, ax = drawn
+            _, end, ax = drawn
             width = ax.get_position().width * room[0]
             right = left + (len(row) - 1) * (panel.tile + GAP) + panel.tile  # of the row, whose last place may be empty
-            _draw_bar(tile, end, ax, (right + 0.08 - ax.get_position().x0 * room[0]) / width, BAR / width, options)
+            at = (right + 0.08 - ax.get_position().x0 * room[0]) / width
+            maps = [each for each in (row if view.scale == "row" else view.tiles) if isinstance(each, HeatMap)]
+            _draw_bar(maps, end, ax, (at, BAR / width), panel.label, options)
         top += panel.heights[number] + GAP + (panel.headings[number + 1] if number + 1 < len(rows) else 0.0)
-    note = _noise(view, rows, options)
     quiet: dict[str, Any] = {"fontfamily": families(), **LITERAL}
-    if note:
-        note = wrapped(note, letters(room[0] - left, look.small), 1)
+    if panel.note:
         at = panel.height - _EDGE - 0.02
-        figure.text(left / room[0], 1 - at / room[1], note, fontsize=look.small, color=look.quiet, va="bottom", **quiet)
+        how = {"fontsize": look.small, "color": look.quiet, "va": "bottom", "linespacing": 1.2, **quiet}
+        figure.text(_EDGE / room[0], 1 - at / room[1], panel.note, **how)
     title = options.title if options.title is not None else view.title
     if title:
         words = wrapped(title, letters(panel.width, look.title), 3)
@@ -339,8 +353,12 @@ def _show(view: HeatMap | Photo, ax: Axes, options: PlotOptions, inches: tuple[f
     _show_photo(view, ax)
 
 
-def _draw_bar(view: HeatMap, limit: float, ax: Axes, at: float, width: float, options: PlotOptions) -> None:
-    draw_scale(ax, limit, view.scale_label(options.limit), options, (at, 0.0, width, 1.0))
+def _draw_bar(
+    views: Sequence[HeatMap], limit: float, ax: Axes, across: tuple[float, float], label: str, options: PlotOptions
+) -> None:
+    """Draw the colour bar of some maps; its place and width are parts of the width of axes."""
+    beyond = any(_is_beyond(view, limit) for view in views)
+    draw_scale(ax, limit, label, options, (across[0], 0.0, across[1], 1.0), beyond=beyond)
 
 
 # --- views of any kind beside each other ------------------------------------------------------------------------------------
@@ -386,6 +404,6 @@ def _tile_height(tile: View, view: Gallery, options: PlotOptions) -> float:
     """Return how many inches a tile takes in its column."""
     if isinstance(tile, HeatMap | Photo):
         words = heading_height(heading(tile, without_title(options), view.inches), options.look)
-        room = view.inches - (_bar_room(options) if view.colour_bars else 0.1)
+        room = view.inches - (scale_room([], True, options.look) if view.colour_bars else 0.1)
         return 0.15 + words + _picture_size(tile, room)[1]
     return size(tile, options)[1]

@@ -180,10 +180,10 @@ class HeatMap(View):
         """The height over the width, as it is drawn."""
         return drawn_ratio(self.effects.values if self.picture is None else self.picture)
 
-    def scale_label(self, limit: float | None = None) -> str:
-        """Return what the numbers of its scale are, which ends at ``limit``, by default at its own end."""
-        beyond = limit is None and colour_scale(self.effects.values)[1]
-        return self.effects.meaning + (", 1 % of the map lies beyond" if beyond else "")
+    @property
+    def beyond(self) -> str:
+        """Say that a few values lie beyond the end of its own colour scale; empty where none do."""
+        return "1 % of the map lies beyond the colours" if colour_scale(self.effects.values)[1] else ""
 
 
 class _Piece(NamedTuple):
