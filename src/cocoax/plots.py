@@ -87,7 +87,7 @@ def panel(
     *,
     columns: int | None = None,
     titles: Sequence[str] | None = None,
-    scale: Scale = "row",
+    scale: Scale | None = None,
     title: str | None = None,
     **options: Any,
 ) -> Figure:
@@ -101,7 +101,8 @@ def panel(
         attributions: what to draw, for one input; or a list of those lists, for many; or ``{title: attribution}``.
         columns: maps in a row.
         titles: instead of questions and scores.
-        scale: what shares a colour scale: the maps of a ``"row"``, ``"all"`` of them, or ``"each"`` has its own.
+        scale: what shares a colour scale: the maps of a ``"row"``, ``"all"`` of them, or ``"each"`` has its own. By default
+            those of a row, if their features are of one size: segments and pixels have a scale each.
         title: above all.
         options: those of :class:`cocoax.show.PlotOptions`.
 
@@ -115,15 +116,19 @@ def panel_view(
     *,
     columns: int | None = None,
     titles: Sequence[str] | None = None,
-    scale: Scale = "row",
+    scale: Scale | None = None,
 ) -> Gallery:
     """Return what :func:`panel` draws as a view, for pages."""
     check_count("columns", 1 if columns is None else columns, 1)
-    check_choice("scale", scale, ("each", "row", "all"))
-    rows = [list(row) for row in _rows(attributions)]
+    named = list(_rows(attributions))
+    rows = [row for _, row in named]
     if not rows or not all(rows):
         raise ValueError("There are 0 attributions to draw; pass at least one.")
     together = [each for row in rows for each in row]
+    if scale is None:
+        alike = all(len({_features(_attribution(each)) for _, each in row}) == 1 for row in rows)
+        scale = "row" if alike else "each"
+    check_choice("scale", scale, ("each", "row", "all"))
     if titles is not None:
         if len(titles) != len(together):
             raise ValueError(f"Got {len(titles)} titles for {len(together)} attributions; pass one for each.")
@@ -132,33 +137,67 @@ def panel_view(
     methods = {str(_attribution(each).metadata.get("method", "")) for _, each in together}
     drawn = [[_tile(name, each, len(methods) > 1) for name, each in row] for row in rows]
     inputs = [_attribution(row[0][1]).display.input_view() for row in rows]
+    above = None
+    if titles is None and isinstance(attributions, Mapping) and any(name for name, _ in named):
+        above = _headed(named, drawn, inputs)
     if len(rows) > 1:
         width = max(map(len, drawn))
         filled: list[View | None] = []
         for lead, row in zip(inputs, drawn, strict=True):
             filled += [*([] if lead is None else [lead]), *row, *[None] * (width - len(row))]
         across = len(filled) // len(rows)
-        return Gallery(tuple(filled), across, None, None, scale, True, MAP)
+        return Gallery(tuple(filled), across, None, None, scale, True, MAP, title=above)
     tiles, lead = drawn[0], inputs[0]
     if columns is None:
         columns = len(tiles) if len(tiles) <= _COLUMNS - 1 else -(-len(tiles) // 2)
         if lead is not None and len(tiles) > 1 and len(tiles) % columns == columns - 1:
             tiles, lead = [lead, *tiles], None  # fills the place that would be empty
-    return Gallery(tuple(tiles), min(columns, len(tiles)), lead, None, scale, True, MAP)
+    return Gallery(tuple(tiles), min(columns, len(tiles)), lead, None, scale, True, MAP, title=above)
 
 
-def _rows(given: Panels) -> Iterator[Iterator[tuple[str | None, _Mapped]]]:
-    """Go through rows of attributions with their titles, where they have one."""
+def _features(attribution: Attribution) -> object:
+    """Return what the features of an attribution are, to tell whether effects of two can be compared."""
+    regions = attribution.segments
+    return tuple(attribution.values.shape) if regions is None else ("segments", int(regions.max()))
+
+
+def _headed(
+    named: Sequence[tuple[str | None, Sequence[tuple[str | None, _Mapped]]]],
+    drawn: list[list[View]],
+    inputs: list[View | None],
+) -> str | None:
+    """Write the names of a dict of rows to its pictures; return the question, if all have one.
+
+    The name of a row, and its score, stand above its input; names of columns that all rows have stand above the first row.
+    """
+    effects = [[_attribution(each).effects for _, each in row] for _, row in named]
+    questions = {each.question for row in effects for each in row}
+    heads = [[name for name, _ in row] for _, row in named]
+    for number, (name, row) in enumerate(named):
+        scores = {each.scored for each in effects[number]}
+        lead = inputs[number]
+        once = lead is not None and len(scores) == 1
+        own = f"{name}  {effects[number][0].scored}" if once else str(name)
+        if lead is not None:
+            inputs[number] = replace(lead, title=own)
+        for column, (head, _) in enumerate(row):
+            words = [] if number and lead is not None and heads[0] == heads[number] else [head or ""]
+            words += [] if len(questions) == 1 else [effects[number][column].words]
+            words += [] if once else [effects[number][column].scored]
+            words = words if lead is not None else [f"{name}:", *words]
+            drawn[number][column] = replace(drawn[number][column], title="  ".join(filter(None, words)))
+    return questions.pop() if len(questions) == 1 else None
+
+
+def _rows(given: Panels) -> Iterator[tuple[str | None, list[tuple[str | None, _Mapped]]]]:
+    """Go through rows of attributions, each with its name and theirs, where they have one."""
     parts = list(given.items()) if isinstance(given, Mapping) else [(None, each) for each in given]
     if any(isinstance(each, Mapping | list | tuple) for _, each in parts):
         for name, row in parts:
             own = list(row.items()) if isinstance(row, Mapping) else [(None, each) for each in row]
-            yield (
-                (own_name if name is None else f"{name}: {own_name or _attribution(each).name}", each)
-                for own_name, each in own
-            )
+            yield name, own
     elif parts:
-        yield iter(parts)
+        yield None, parts
 
 
 def _attribution(each: _Mapped) -> Attribution:

@@ -150,8 +150,16 @@ def _laid_out(kind: str, shape: tuple[int, int]) -> Any:
     return [[noisy, extreme, noisy]] * 2
 
 
-@pytest.mark.parametrize(("width", "style"), [(None, "screen"), ("single", "paper"), ("double", "paper")])
-@pytest.mark.parametrize("shape", [(30, 40), (20, 60), (60, 20)])
+@pytest.mark.parametrize(
+    ("shape", "width", "style"),
+    [
+        ((30, 40), "double", "paper"),
+        ((20, 60), None, "screen"),
+        ((20, 60), "single", "paper"),
+        ((60, 20), None, "screen"),
+        ((60, 20), "single", "paper"),
+    ],
+)
 @pytest.mark.parametrize("kind", ["noisy", "extreme", "nothing", "one", "grid", "2 x 3"])
 def test_figure__no_text_lies_outside(kind: str, shape: tuple[int, int], width: Any, style: Any) -> None:
     given = _laid_out(kind, shape)
@@ -311,9 +319,16 @@ def test_panel__of_dicts_nested_lists_and_methods() -> None:
     grid = cocoax.plots.panel([[photo, photo], [photo, photo]], titles=["a", "b", "c", "d"], colorbar=False)
     assert titles_of(grid) == ["the photo", "a", "b", "the photo", "c", "d"]
     nested = cocoax.plots.panel({"x": {"a": photo}, "y": {"b": photo}}, colorbar=False)
-    assert titles_of(nested) == ["the photo", "x: a", "the photo", "y: b"]
+    assert titles_of(nested) == ["x +0.50", "a", "y +0.50", "b"]
+    assert [text.get_text() for text in nested.texts][-1] == photo.name
+    heads = cocoax.plots.panel({"x": {"a": photo, "b": photo}, "y": {"a": photo, "b": replace(photo, score=0.2)}})
+    assert titles_of(heads) == ["x +0.50", "a", "b", "y", "+0.50", "+0.20"]
+    assert titles_of(cocoax.plots.panel({"x": {"a": photo, "b": photo}})) == ["x +0.50", "a", "b"]
     other = replace(words, metadata={"target": "x", "method": "KernelShap"})
     assert [title.split(":")[0] for title in titles_of(cocoax.plots.panel([words, other]))] == ["input", "Rise", "KernelShap"]
+    coarse = replace(photo, values=photo.values[:3, :4], standard_error=None)
+    assert len(bars_of(cocoax.plots.panel([photo, photo]))) == 1
+    assert len(bars_of(cocoax.plots.panel([photo, coarse]))) == 2  # features of other sizes have other scales
     with pytest.raises(TypeError, match="of attributions"):
         cocoax.plots.panel([words, 3])
 

@@ -73,14 +73,20 @@ def heading_height(words: tuple[str, str], look: Style) -> float:
     return lines[0] * line_height(look.title) + lines[1] * line_height(look.small) + (0.06 if any(lines) else 0.0)
 
 
-def draw_heading(ax: Axes, words: tuple[str, str], look: Style, across: float = 0.0) -> None:
-    """Write a heading above axes, so many inches from their left edge."""
+def draw_heading(ax: Axes, words: tuple[str, str], look: Style, across: float = 0.0, room: float = 0.0) -> None:
+    """Write a heading above axes, so many inches from their left edge, at the top of the room that the row has for it."""
     title, detail = words
     lines = detail.count("\n") + 1 if detail else 0
     how: dict[str, Any] = {"fontfamily": families(), "linespacing": 1.2, **LITERAL}
-    ax.set_title(title, loc="left", fontsize=look.title, pad=4 + 72 * lines * line_height(look.small), **how)
+    lift = 72 * max(0.0, room - heading_height(words, look))
+    ax.set_title(title, loc="left", fontsize=look.title, pad=4 + lift + 72 * lines * line_height(look.small), **how)
     if detail:
-        place: Any = {"xy": (0, 1), "xytext": (72 * across, 3.5), "xycoords": "axes fraction", "textcoords": "offset points"}
+        place: Any = {
+            "xy": (0, 1),
+            "xytext": (72 * across, 3.5 + lift),
+            "xycoords": "axes fraction",
+            "textcoords": "offset points",
+        }
         ax.annotate(detail, **place, va="bottom", ha="left", fontsize=look.small, color=look.quiet, **how)
 
 

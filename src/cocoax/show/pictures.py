@@ -307,7 +307,7 @@ def _paint_panel(view: Gallery, panel: _Panel, figure: FigureBase, options: Plot
     if panel.lead[0] and isinstance(view.lead, HeatMap | Photo):
         ax = axes(left, first, *panel.lead)
         _show(view.lead, ax, part, panel.lead)
-        draw_heading(ax, heading(view.lead, part, panel.lead[0]), look)
+        draw_heading(ax, heading(view.lead, part, panel.lead[0]), look, room=panel.headings[0])
         left += panel.lead[0] + 2 * GAP
     top = first
     for number, (row, ends) in enumerate(zip(rows, limits, strict=True)):
@@ -315,9 +315,10 @@ def _paint_panel(view: Gallery, panel: _Panel, figure: FigureBase, options: Plot
         for tile, end in zip(row, ends, strict=True):
             if isinstance(tile, HeatMap | Photo):
                 width, height = _picture_size(tile, panel.tile)
-                ax = axes(place + (panel.tile - width) / 2, top, width, height)
+                ax = axes(place, top, width, height)
                 _show(tile, ax, replace(part, limit=end), (width, height))
-                draw_heading(ax, heading(tile, part, panel.tile + GAP + 0.5 * panel.beside), look)
+                words = heading(tile, part, panel.tile + GAP + 0.5 * panel.beside)
+                draw_heading(ax, words, look, room=panel.headings[number])
                 if isinstance(tile, HeatMap) and end:
                     drawn = tile, end, ax
                     if panel.beside:
