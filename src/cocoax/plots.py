@@ -191,10 +191,14 @@ def _headed(
 
 def _rows(given: Panels) -> Iterator[tuple[str | None, list[tuple[str | None, _Mapped]]]]:
     """Go through rows of attributions, each with its name and theirs, where they have one."""
-    parts = list(given.items()) if isinstance(given, Mapping) else [(None, each) for each in given]
+    parts: list[tuple[str | None, Any]] = (
+        list(given.items()) if isinstance(given, Mapping) else [(None, each) for each in given]
+    )
     if any(isinstance(each, Mapping | list | tuple) for _, each in parts):
         for name, row in parts:
-            own = list(row.items()) if isinstance(row, Mapping) else [(None, each) for each in row]
+            own: list[tuple[str | None, Any]] = (
+                list(row.items()) if isinstance(row, Mapping) else [(None, each) for each in row]
+            )
             yield name, own
     elif parts:
         yield None, parts

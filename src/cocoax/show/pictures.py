@@ -254,8 +254,8 @@ def _arranged(view: Gallery, options: PlotOptions, tile: float) -> _Panel:
         next((each.beyond for each, _ in maps if each.beyond), "") if few else "",
     ]
     words = ". ".join(part for part in notes if part)
-    note = wrapped(words, letters(options.inches or width, look.small)) if words else ""
-    foot = 0.06 + (note.count("\n") + 1) * line_height(look.small) if note else 0.0
+    note = wrapped(words, letters(0.88 * (options.inches or width), look.small)) if words else ""
+    foot = 0.09 + (note.count("\n") + 1) * line_height(look.small) if note else 0.0
     return _Panel(rows, tile, heights, headings, beside, label, note, lead, top, width, foot)
 
 
@@ -317,8 +317,8 @@ def _paint_panel(view: Gallery, panel: _Panel, figure: FigureBase, options: Plot
                 width, height = _picture_size(tile, panel.tile)
                 ax = axes(place, top, width, height)
                 _show(tile, ax, replace(part, limit=end), (width, height))
-                words = heading(tile, part, panel.tile + GAP + 0.5 * panel.beside)
-                draw_heading(ax, words, look, room=panel.headings[number])
+                above = heading(tile, part, panel.tile + GAP + 0.5 * panel.beside)
+                draw_heading(ax, above, look, room=panel.headings[number])
                 if isinstance(tile, HeatMap) and end:
                     drawn = tile, end, ax
                     if panel.beside:
@@ -335,7 +335,7 @@ def _paint_panel(view: Gallery, panel: _Panel, figure: FigureBase, options: Plot
         top += panel.heights[number] + GAP + (panel.headings[number + 1] if number + 1 < len(rows) else 0.0)
     quiet: dict[str, Any] = {"fontfamily": families(), **LITERAL}
     if panel.note:
-        at = panel.height - _EDGE - 0.02
+        at = panel.height - _EDGE - 0.04
         how = {"fontsize": look.small, "color": look.quiet, "va": "bottom", "linespacing": 1.2, **quiet}
         figure.text(_EDGE / room[0], 1 - at / room[1], panel.note, **how)
     title = options.title if options.title is not None else view.title
