@@ -156,7 +156,6 @@ def _laid_out(kind: str, shape: tuple[int, int]) -> Any:
         ((30, 40), "double", "paper"),
         ((20, 60), None, "screen"),
         ((20, 60), "single", "paper"),
-        ((60, 20), None, "screen"),
         ((60, 20), "single", "paper"),
     ],
 )
