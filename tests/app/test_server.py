@@ -170,7 +170,7 @@ def served(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
 
 def gone() -> Any:
-    return SimpleNamespace(close=lambda **_options: None, block_thread=lambda: None)
+    return SimpleNamespace(close=lambda **_options: None, block_thread=lambda: None, server=None)
 
 
 def restored(folders: list[str]) -> bool:
