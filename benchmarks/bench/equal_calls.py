@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import math
 import time
@@ -342,7 +344,9 @@ def write_page(trials: Trials, path: Path) -> Path:
             row = {cell.calls: cell for cell in every if (cell.game, cell.targets) == (game, targets)}
             coverage = ", ".join(f"{100 * row[calls].covered:.0f}" for calls in sizes if calls in row) + " %"
             rows.append([game, str(targets), *(_entry(row[calls]) if calls in row else "" for calls in sizes), coverage])
-    table = write_text(path.parent / "tables" / f"{path.stem}.csv", "".join(map(_csv_line, rows)))
+    written = io.StringIO()
+    csv.writer(written, lineterminator="\n").writerows(rows)
+    table = write_text(path.parent / "tables" / f"{path.stem}.csv", written.getvalue())
     short = [cell for cell in every if cell.ratio < cell.goal]
     named = "; ".join(f"{cell.game}, {cell.targets} target{'s' * (cell.targets > 1)}, {cell.calls} calls" for cell in short)
     figures = [_figure(trials, game, path.parent.parent / "images") for game in trials.games]
@@ -377,10 +381,6 @@ def _entry(cell: Cell) -> str:
     ratio = f"{cell.ratio:.2f}" if cell.ratio < 100 else f"{cell.ratio:.0f}" if cell.ratio < 1e4 else "> 10 000"
     name = cell.estimator.removeprefix("shapiq ")
     return f"{ratio if cell.ratio >= cell.goal else f'**{ratio}**'} {name}"
-
-
-def _csv_line(cells: Sequence[str]) -> str:
-    return ",".join(f'"{cell}"' for cell in cells) + "\n"
 
 
 def _figure(trials: Trials, game: str, folder: Path) -> tuple[str, str]:

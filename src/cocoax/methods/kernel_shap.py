@@ -30,7 +30,7 @@ _COUNTLESS = 10**300
 _LISTED = 16  # players up to which all coalitions are listed, and put into a random order
 _PROJECTED = 32  # dimensions of representations that the prior of the regression is chosen by
 _POOL, _CHOSEN = 1024, 512  # pairs that are drawn first, at most half of all, and how many are put in order by what they tell
-_MANY = 128  # players beyond which pairs are in the order they are drawn in: choosing takes long, and gains little
+_MAX_ORDERED_PLAYERS = 128  # pairs of more players stay as they are drawn: putting them in order takes long and gains little
 _DESIGN = 4  # of what is drawn for a seed; earlier ones enumerated more, weighed each coalition, or had all at random
 
 
@@ -197,7 +197,7 @@ def _drawn(players: int, wanted: int, seed: int) -> Tensor:
     at most half of all pairs: were all put in order, every seed would have the same order, and intervals be too narrow.
     """
     drawn, pairs = _listed(players, seed) if players <= _LISTED else _at_random(players, seed), -(-wanted // 2)
-    if players <= _MANY:
+    if players <= _MAX_ORDERED_PLAYERS:
         pool = np.array(list(islice(drawn, min(_POOL, 2 ** max(players - 2, 0)))), np.uint8).reshape(-1, players)
         telling = most_telling(torch.from_numpy(pool), min(pairs, _CHOSEN, len(pool)))
         drawn = chain(pool[telling], np.delete(pool, telling, 0), drawn)
