@@ -405,7 +405,7 @@ def test_draw__pairs_of_complements() -> None:
 @pytest.mark.parametrize("players", [PLAYERS, 20])
 def test_draw__sizes_as_the_kernel_has_them(players: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """A pair is drawn first with the chance that the kernel gives it, whether coalitions are listed or drawn one by one."""
-    monkeypatch.setattr(kernel_shap, "_MANY", 0)
+    monkeypatch.setattr(kernel_shap, "_CHOSEN", 0)
     seeds = 600
     first = [cocoax.KernelShap(samples=2 * players, seed=seed).draw((players,)).bits[0] for seed in range(seeds)]
     sizes = [int(min(bits.sum(), players - bits.sum())) for bits in first]

@@ -43,7 +43,7 @@ def estimated(players: int, samples: int, seed: int) -> tuple[np.ndarray, np.nda
 @pytest.mark.parametrize("players", [14, 20, 30])
 def test_values__more_pairs_are_never_worse(players: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(odd_games, "_DENSE", 300)
-    monkeypatch.setattr(kernel_shap, "_MANY", 0)  # the near ones are like the far ones, none of them chosen
+    monkeypatch.setattr(kernel_shap, "_CHOSEN", 0)  # the near ones are like the far ones, none of them chosen
     roots = []
     for samples in (600, 602, 1200, 2400):
         values, errors, shapley = (
