@@ -65,7 +65,7 @@ class Spaces:
 
 
 def encoder() -> cocoax.Encoder:
-    names = TextEncoder(Names(), Spaces(), limit=12, name="names")
+    names = TextEncoder(Names(), Spaces(), limit=32, name="names")
     return cocoax.Encoder(Colours(), cocoax.ImagePreprocess(resize=32, crop=32), text=names, name="colours")
 
 
