@@ -1,6 +1,6 @@
-"""Serves the page with the small encoder, slowed down a little so that a run can be watched; prints its address.
+"""Serves the page with a small encoder and prints its address; the one of pictures is slow enough that a run can be watched.
 
-python -m tests.app.serve [PLACES [TOLERANCE [FOLDER]]]
+python -m tests.app.serve [PLACES [TOLERANCE [FOLDER or "sounds" or "rows"]]]
 
 In the folder an index of some flags is made; the tolerance 0 is none.
 """
@@ -19,6 +19,7 @@ from torch import Tensor
 import cocoax
 from cocoax.app import launch
 from cocoax.survey import build
+from tests.app import small
 from tests.app.colours import Colours, encoder, flag
 
 
@@ -39,14 +40,21 @@ def flags_index(encoder: cocoax.Encoder, folder: Path) -> Path:
     return folder / "index"
 
 
+def slow_colours() -> cocoax.Encoder:
+    made = encoder()
+    made.module.__class__ = Slow
+    return made
+
+
 if __name__ == "__main__":
     torch.set_num_threads(1)
-    slow = encoder()
-    slow.module.__class__ = Slow
     kept = int(sys.argv[1]) if len(sys.argv) > 1 else 32
     tolerance = (float(sys.argv[2]) or None) if len(sys.argv) > 2 else None
-    index = flags_index(slow, Path(sys.argv[3])) if len(sys.argv) > 3 else None
-    page, address = launch(slow, samples=240, tolerance=tolerance, kept=kept, wait=False, prepare=False, index=index)
+    what = sys.argv[3] if len(sys.argv) > 3 else ""
+    others = {"sounds": small.sounds, "rows": small.rows}
+    served = others.get(what, slow_colours)()
+    index = flags_index(served, Path(what)) if what and what not in others else None
+    page, address = launch(served, samples=240, tolerance=tolerance, kept=kept, wait=False, prepare=False, index=index)
     print(address, flush=True)
     with closing(page):
         page.blocks.block_thread()

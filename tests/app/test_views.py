@@ -7,8 +7,6 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-import torch
-from torch import Tensor
 
 import cocoax
 from cocoax.app.service import EncoderService
@@ -24,8 +22,8 @@ from cocoax.app.views import (
     framed,
     views_of,
 )
-from cocoax.inputs import Sounds
 from cocoax.survey import build
+from tests.app import small
 from tests.app.colours import Colours, Names, Spaces, encoder, flag
 from tests.survey import photos
 
@@ -105,18 +103,8 @@ def test_search__of_the_texts_of_an_index(tmp_path: Path) -> None:
     assert "<td>green blue</td>" in next(row for row in page.split("<tr>") if "<td>" in row)
 
 
-class Loudness(torch.nn.Module):
-    """How loud a sound is, and how loud its steps are, which high sounds have more of."""
-
-    def forward(self, sounds: Tensor) -> Tensor:
-        steps = sounds.diff(dim=-1).abs().mean(-1)
-        return torch.cat([sounds.abs().mean(-1), 20 * steps], 1) + 0.01
-
-
 def test_sound__examples_and_matches() -> None:
-    service = EncoderService(
-        cocoax.Encoder(Loudness(), inputs=Sounds(4000, segments=8), name="loudness"), cocoax.Rise(samples=30)
-    )
+    service = EncoderService(small.sounds(), cocoax.Rise(samples=30))
     sound, match = views_of(service)
     clips = service.samples(())
     assert isinstance(sound, SoundView)
@@ -132,12 +120,7 @@ def test_sound__examples_and_matches() -> None:
 
 
 def rows_service(background: bool = True) -> EncoderService:
-    rows = torch.eye(3).repeat(4, 1) + torch.arange(12)[:, None] / 50
-    with torch.random.fork_rng():
-        inner = torch.nn.Linear(3, 2)
-    given = rows if background else None
-    made = cocoax.TabularEncoder(inner, columns=["height", "<b>width</b>", "age"], background=given, name="rows")
-    return EncoderService(made, cocoax.Rise(samples=30))
+    return EncoderService(small.rows(background), cocoax.Rise(samples=30))
 
 
 def test_row__says_which_columns_count() -> None:

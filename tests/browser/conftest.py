@@ -61,7 +61,7 @@ def visit(browser: Any, address: str) -> Iterator[Open]:
         page.on("request", lambda request: asked.append(request.url))
         page.on("pageerror", lambda error: complaints.append(str(error)))
         page.goto(at)
-        page.wait_for_selector("[data-sample]")
+        page.wait_for_selector("[data-sample], .cx-task")
         page.wait_for_timeout(300)  # listeners are attached a moment after the page is shown
         return page
 
