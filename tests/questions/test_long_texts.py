@@ -282,3 +282,11 @@ def test_interactions__of_a_query_of_one_feature_by_kernel_shap() -> None:
     match = cocoax.explain_match(cocoax.wrap(Embedder()), QUERY, LONG, features="sentences", method=method)
     assert match.interactions.values.shape == (1, len(FACTS))
     assert match.interactions.top(1)[0][1] == FACTS[1]
+
+
+def test_page__of_hits_has_the_sentences_once(tmp_path: Path) -> None:
+    hits = cocoax.explain_hits(cocoax.wrap(Embedder()), QUERY, [LONG, FACTS[1]])
+    assert "Strongest sentences" in hits[0].summary
+    assert hits[0].sentence_views()  # which are on the page
+    hits.save(tmp_path / "why.html")
+    assert "Strongest sentences" not in (tmp_path / "why.html").read_text()

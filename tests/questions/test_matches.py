@@ -390,3 +390,34 @@ def test_mistakes__are_told_before_anything_is_encoded(encoder: TextEncoder) -> 
                 cocoax.explain_hits(encoder, query, [*HITS, document])
     with pytest.raises(ValueError, match="no text tower"):
         cocoax.explain_match(cocoax.Encoder(torch.nn.Flatten()), "a", "b")
+
+
+def bag_of_words(*vocabulary: str, weight: float = 1.0) -> Any:
+    """Return a function from texts to their counts of words, beside a one."""
+
+    def embed(texts: list[str]) -> np.ndarray:
+        return np.array([[1.0, *(weight * text.lower().count(word) for word in vocabulary)] for text in texts])
+
+    return cocoax.wrap(embed)
+
+
+def test_sentence__of_hits_that_hardly_match() -> None:
+    encoder = bag_of_words("bike", "repair", "snow", "oslo", weight=4.0)
+    hits = cocoax.explain_hits(encoder, "repair bike", ["bike repair shop", "snow in Oslo"])
+    assert "“bike” matches “bike”" in hits[0].sentence
+    assert hits[1].similarity < hits[0].similarity / 3
+    assert hits[1].sentence == f"Hardly anything matches ({hits[1].similarity:.3f}; the best has {hits[0].similarity:.3f})."
+    other = cocoax.explain_match(encoder, "repair bike", "snow in Oslo", ["bike repair shop"])
+    assert other.sentence.startswith("Hardly anything matches (")
+    alone = cocoax.explain_match(encoder, "repair bike", "snow in Oslo")  # nothing to hold it against
+    assert not alone.sentence.startswith("Hardly")
+
+
+def test_sentence__of_pairs_that_make_no_difference() -> None:
+    match = cocoax.explain_match(bag_of_words("bike", weight=0.05), "a bike", "the bike")
+    assert match.similarity > 0.99
+    ((first, second, value, error),) = match.interactions.top(1)
+    assert (first, second) == ("bike", "bike")
+    assert 0 < value < 0.02
+    assert not error  # it is sure, and too small to be named
+    assert match.sentence == ""

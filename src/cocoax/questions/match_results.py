@@ -23,6 +23,8 @@ HOW_TO_READ = (
 )
 
 MOST_SENTENCES = 3  # of a long text, in a summary
+_HARDLY = 1 / 3  # of the largest similarity: below it no words are said to match
+_WORTH = 1 / 50  # of the score: what a pair of words has to raise it by to be named
 
 
 @dataclass(frozen=True, eq=False)
@@ -147,6 +149,7 @@ class Match(Result):
         pairs: makes the interactions, where there are any.
         exact: what is known without sampling: what each token of the query found, or the terms that both texts share.
         notes: what a reader should know about the match, in sentences.
+        best: the largest similarity of the hits that it is one of; 0 if it is no hit.
 
     """
 
@@ -160,6 +163,7 @@ class Match(Result):
     pairs: Callable[[], Interactions] | None = field(repr=False)
     exact: Table | None = None
     notes: tuple[str, ...] = ()
+    best: float = 0.0
 
     @property
     def query(self) -> Attribution:
@@ -203,13 +207,19 @@ class Match(Result):
 
     @property
     def summary(self) -> str:
-        """The scores in words."""
+        """The best sentences of long texts, and the scores in words."""
+        sides = (("query", self.query_side), ("document", self.document_side))
+        best = [side.best_sentences(name) for name, side in sides if side.sentences is not None]
+        return "; ".join([*best, self.score_in_words])
+
+    @property
+    def score_in_words(self) -> str:
+        """The scores, and which windows of long texts they are about."""
         foil = (self.rather_than, self.similarity - self.margin) if self.rather_than else None
         sides = (("query", self.query_side), ("document", self.document_side))
         document = self.query_side.corpus.name
         windows = [f"{name}: {side.window}" for name, side in sides if side.window is not None]
-        best = [side.best_sentences(name) for name, side in sides if side.sentences is not None]
-        return "; ".join([*best, _total(self.query_side.word, document, self.similarity, foil), *windows])
+        return "; ".join([_total(self.query_side.word, document, self.similarity, foil), *windows])
 
     @property
     def sentence(self) -> str:
@@ -228,9 +238,16 @@ class Match(Result):
 
     @property
     def _matching(self) -> str:
-        """Which words match: the strongest pairs that stand out of the noise; without interactions the words of each side."""
+        """Which words match: the strongest pairs that stand out of the noise; without interactions the words of each side.
+
+        The words of a document that is hardly similar, beside what it is compared with, match nothing.
+        """
+        best = max((self.best, *self.others))
+        if best > 0 and self.similarity < _HARDLY * best:
+            return f"hardly anything matches ({self.similarity:.3f}; the best has {best:.3f})"
         if self.has_interactions:
-            pairs = ", ".join(f"“{first}” matches “{second}”" for first, second in reliable_pairs(self.interactions))
+            least = _WORTH * abs(self.similarity)
+            pairs = ", ".join(f"“{first}” matches “{second}”" for first, second in reliable_pairs(self.interactions, least))
             return f"the query's {pairs}" if pairs else ""
         asked, found = (reliable(side.corpus) for side in (self.query_side, self.document_side))
         return f"the query's {_quoted(asked)} {_verb(asked)} {_quoted(found)}" if asked and found else ""
@@ -350,9 +367,10 @@ class Hit(Match):
         return f"Hit({self.rank}, {label_of(self.content, 40)!r}, {self.summary})"
 
     @property
-    def summary(self) -> str:
+    def score_in_words(self) -> str:
         """The scores in words."""
-        return f"{super().summary}; the query itself" if self.is_query else super().summary
+        words = super().score_in_words
+        return f"{words}; the query itself" if self.is_query else words
 
     @property
     def title(self) -> str:
@@ -417,7 +435,7 @@ class Hits(ResultList[Hit]):
     @property
     def summary(self) -> str:
         """The query, the number of hits and the scores of the first."""
-        return f"{len(self)} hits of {label_of(self.query)!r}; the first: {self.hits[0].summary}"
+        return f"{len(self)} hits of {label_of(self.query)!r}; the first: {self.hits[0].score_in_words}"
 
     @property
     def remarks(self) -> tuple[str, ...]:
@@ -437,7 +455,9 @@ class Hits(ResultList[Hit]):
         """Return query and hit beside each other, for each hit."""
         views: list[View] = []
         for hit in self.hits:
-            words = " ".join(filter(None, (hit.origin, hit.sentence, f"{hit.summary}.", hit.pairs_in_words, *hit.notes)))
+            words = " ".join(
+                filter(None, (hit.origin, hit.sentence, f"{hit.score_in_words}.", hit.pairs_in_words, *hit.notes))
+            )
             views.append(Gallery(hit._tiles, 2, colour_bars=True, inches=5.5, title=hit.title, note=words, part=hit.title))
             views += [replace(view, part=hit.title) for view in hit.sentence_views()]
             views += [] if hit.exact is None else [replace(hit.exact, part=hit.title)]

@@ -223,9 +223,12 @@ def explain_hits(
             matcher.prepare(hit)
         return [matcher.match(hit, foil, f"hit {rank}") for rank, (hit, foil) in enumerate(zip(found, foils, strict=True), 1)]
 
+    matches = matcher.answered(ask, *matcher.encoded(found, others))
+    best = max(match["similarity"] for match in matches)
     explained = [
         Hit(
             **match,
+            best=best,
             rank=rank,
             content=own.content,
             is_query=hit.is_query,
@@ -233,9 +236,7 @@ def explain_hits(
             id=own.id,
             metadata=own.metadata,
         )
-        for rank, (own, hit, match) in enumerate(
-            zip(given, found, matcher.answered(ask, *matcher.encoded(found, others)), strict=True), start=1
-        )
+        for rank, (own, hit, match) in enumerate(zip(given, found, matches, strict=True), start=1)
     ]
     return Hits(query, tuple(explained), encoder.name, _search_differs(given, explained))
 

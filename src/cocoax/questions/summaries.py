@@ -51,13 +51,13 @@ def reliable(attribution: Attribution, most: int = 2, *, lowering: bool = False)
     return list(dict.fromkeys(label_of(span.text, 40) for span in strong))[:most]
 
 
-def reliable_pairs(interactions: Interactions, most: int = 2) -> list[tuple[str, str]]:
-    """Return the pairs of words that raise the score most, of those whose interval of two standard errors excludes zero."""
+def reliable_pairs(interactions: Interactions, least: float, most: int = 2) -> list[tuple[str, str]]:
+    """Return the pairs of words that raise the score most, by more than ``least`` and by more than two standard errors."""
     found = interactions.top(_LOOKED_THROUGH)
     sure = [
         (label_of(first, 40), label_of(second, 40), value)
         for first, second, value, error in found
-        if value > 2 * (error or 0.0) and all(any(map(str.isalnum, name)) for name in (first, second))
+        if value > max(2 * (error or 0.0), least) and all(any(map(str.isalnum, name)) for name in (first, second))
     ]
     return list(dict.fromkeys((first, second) for first, second, value in sure if value >= sure[0][2] / 3))[:most]
 
