@@ -98,7 +98,7 @@ def test_overlap__of_corpus_and_foil() -> None:
 def test_unknown__words_of_a_reference(tmp_path: Path) -> None:
     text = cocoax.load(f"hf:{save_bert(tmp_path)}")
     with pytest.warns(Caution, match=r"knows no word of 'ψ ω': all such texts are the same to it\. Write other words\."):
-        text.reference(["ψ ω"], cache=False)
+        text.reference(["ψ ω", "ω", "ψ"], cache=False)  # said of the first
     forget_cautions()
     text.reference(["the cat", "a dog"], cache=False)
     text.explicand("the cat")

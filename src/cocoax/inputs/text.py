@@ -470,8 +470,9 @@ class Texts(Inputs):
             )
         unknown = getattr(self.tokenize, "unknown", None)
         if unknown is not None and unknown in ids and (sentence := self.unknown_words(text)):
-            # Of texts with some unknown words the first is named, of those with no other words each.
-            caution("unknown words", text if self._knows_nothing(*self.places(text)) else self.encoder, sentence)
+            # The first text with some unknown words is named, and the first with no others.
+            check = "unknown texts" if self._knows_nothing(*self.places(text)) else "unknown words"
+            caution(check, self.encoder, sentence)
 
     def _cut(self, ids: list[int], places: list[Span | None] | None) -> tuple[list[int], list[Span | None]]:
         """Return both without the last words; special tokens at the end stay there."""
