@@ -273,6 +273,67 @@ def test_bad_functions__get_a_sentence(output: Any, word: str) -> None:
         cocoax.wrap(embed).represent(["a text", "another"])
 
 
+class ApiError(Exception):
+    """An error of a client, which no Python function raises."""
+
+
+def whole_text(text: str) -> np.ndarray:
+    if not isinstance(text, str):
+        raise ApiError("no text, wrong key")
+    return np.ones(4)
+
+
+@pytest.mark.parametrize("options", [{"takes": "texts"}, {}])
+@pytest.mark.parametrize("function", [whole_text, lambda text: whole_text(text)])
+def test_bad_functions__of_one_text(function: Any, options: dict[str, Any]) -> None:
+    said = r"ApiError: no text, wrong key\. It is called with a list of texts; .*\[function\(text\) for text in texts\]"
+    with pytest.raises((ValueError, EmbeddingError), match=said):
+        cocoax.explain_match(cocoax.wrap(function, **options), "music", TEXT)
+
+
+def test_bad_functions__of_lists_have_their_own_error_alone() -> None:
+    answers = iter([np.ones((1, 4)), ApiError("wrong key")])
+
+    def embed(texts):  # type: ignore[no-untyped-def]
+        if isinstance(answer := next(answers), Exception):
+            raise answer
+        return answer
+
+    encoder = cocoax.wrap(embed, takes="texts")
+    encoder.represent(["one"])  # it takes lists
+    with pytest.raises(EmbeddingError, match=r"wrong key$"):
+        encoder.represent(["two"])
+
+    def hinted(texts: list[str]) -> Any:
+        raise ApiError("wrong key")
+
+    with pytest.raises(EmbeddingError, match=r"wrong key$"):
+        cocoax.wrap(hinted).represent(["one"])
+
+
+def test_bad_functions__the_text_is_named_and_others_are_kept() -> None:
+    sent: list[str] = []
+
+    def embed(texts: list[str]) -> np.ndarray:
+        sent.extend(texts)
+        return np.array(
+            [
+                [np.nan if "bad" in text else 0.0 if "empty" in text else 1.0, len(text) * ("empty" not in text)]
+                for text in texts
+            ]
+        )
+
+    encoder = cocoax.wrap(embed)
+    with pytest.raises(EmbeddingError, match="NaN or infinity for 'a bad one that"):
+        encoder.represent(["good", "a bad one that is longer than sixty characters, all of which nobody needs to see"])
+    encoder.represent(["good"])
+    assert sent.count("good") == 1
+    with pytest.raises(ValueError, match=r"Input 1 \('an empty one'\): its representation is zero"):
+        encoder.reference(["good", "an empty one"], progress=False)
+    with pytest.raises(ValueError, match="gives for 'empty' is zero"):
+        cocoax.explain_match(encoder, "empty", "good")
+
+
 def test_bad_functions__other_dimensions_later() -> None:
     widths = iter([4, 4, 5, 5, 5])
 

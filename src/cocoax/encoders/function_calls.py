@@ -20,7 +20,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from cocoax.checks import check_count
+from cocoax.checks import check_count, shown
 from cocoax.encoders.forward import ForwardError
 from cocoax.store.vectors import VectorCache
 
@@ -51,6 +51,7 @@ class FunctionCalls:
         max_calls: the most items that are sent; more raise :class:`BudgetError`.
         check: from what the function gave and the number of items to one float32 array for each; raises EmbeddingError.
         noun: what the function is called in errors.
+        advice: a sentence for whoever passed a function of one item; it follows the errors of a function that never answered.
 
     Attributes:
         sent: items that were sent, not found.
@@ -67,6 +68,7 @@ class FunctionCalls:
         max_calls: int | None = None,
         check: Callable[[Any, int], Sequence[np.ndarray]] | None = None,
         noun: str = "embedding function",
+        advice: str = "",
     ) -> None:
         if not callable(function):
             raise TypeError(f"The {noun} must be a function of a list. Got {type(function).__name__} instead.")
@@ -74,9 +76,10 @@ class FunctionCalls:
         check_count("parallel", parallel, 1)
         if max_calls is not None:
             check_count("max_calls", max_calls, 1)
-        self._function, self._check, self.noun = function, check or self._vectors, noun
+        self._function, self._check, self.noun, self._advice = function, check or self._vectors, noun, advice
         self._batch_size, self._parallel, self.max_calls = batch_size, parallel, max_calls
         self._cache = VectorCache(name)
+        self._shares = VectorCache(None if name is None else f"shares of {name}")
         self._only_known = False
         self.sent = 0
 
@@ -130,9 +133,12 @@ class FunctionCalls:
         def kept(batch: list[str]) -> dict[str, np.ndarray]:
             """Send a batch and keep its arrays as they arrive: a killed process loses no more than calls under way."""
             rows = dict(zip(batch, self._one_call([items[key] for key in batch]), strict=True))
+            good = {key: row for key, row in rows.items() if np.isfinite(row).all()}
             with lock:
-                self._cache.add(rows)
+                self._cache.add(good)
                 self.sent += len(batch)
+            if bad := [_of(items[key]) for key in batch if key not in good]:
+                raise EmbeddingError(f"The {self.noun} returned NaN or infinity{bad[0]}; what it gave besides is kept.")
             return rows
 
         with ThreadPoolExecutor(self._parallel) as pool:
@@ -154,16 +160,16 @@ class FunctionCalls:
         return arrays
 
     def _one_call(self, items: list[Any]) -> Sequence[np.ndarray]:
+        advice = "" if self.sent else self._advice  # a function that answered before takes lists
         try:
-            output = self._function(items)
-        except EmbeddingError:
-            raise
+            return self._check(self._function(items), len(items))
+        except EmbeddingError as error:
+            raise EmbeddingError(f"{error}{advice}") from error.__cause__
         except Exception as error:
-            said = f"{type(error).__name__}: {str(error)[:300]}"
-            hidden = without_secrets(said)
-            sentence = f"The {self.noun} failed on {len(items)} items: {hidden}"
-            raise EmbeddingError(sentence) from (error if hidden == said else None)
-        return self._check(output, len(items))
+            hidden = error_in_words(error)
+            said = f"{hidden.rstrip('.')}.{advice}" if advice else hidden
+            sentence = f"The {self.noun} failed on {len(items)} items: {said}"
+            raise EmbeddingError(sentence) from (error if hidden == _in_words(error) else None)
 
     def _vectors(self, output: Any, count: int) -> Sequence[np.ndarray]:
         """Return one vector for each item, all of the width that was seen before."""
@@ -235,14 +241,39 @@ def vectors_of(output: Any, count: int, noun: str = "embedding function") -> np.
         raise EmbeddingError(
             f"The {noun} must return one vector for each of {count} items. Got shape {list(vectors.shape)} instead."
         )
-    check_finite(vectors, noun)
     return vectors
 
 
-def check_finite(values: np.ndarray, noun: str) -> None:
-    """Raise if there are NaN or infinite numbers."""
-    if not np.isfinite(values).all():
-        raise EmbeddingError(f"The {noun} returned NaN or infinity; check its inputs.")
+def _of(item: Any) -> str:
+    """Return which texts an item is made of, shortened; nothing of a picture."""
+    parts = [shown(part) for part in item if isinstance(part, str)] if isinstance(item, tuple) else []
+    return f" for {' and '.join(parts)}" if parts else ""
+
+
+def advice_on_single(function: object, item: str) -> str:
+    """Return what to write for a function of one item; nothing for methods, and where the type hint names a list."""
+    hint = next(iter(hints_of(function)), "")
+    if any(word in hint for word in ("ist", "equence", "terable")) or hasattr(function, "__self__"):
+        return ""
+    wrapped = f"lambda {item}s: [function({'*' * (item == 'pair')}{item}) for {item} in {item}s]"
+    return f" It is called with a list of {item}s; of a function of one {item} pass {wrapped}."
+
+
+def hints_of(function: object) -> list[str]:
+    """Return the type hints of a function's arguments as they are written."""
+    try:
+        return [str(hint) for name, hint in getattr(function, "__annotations__", {}).items() if name != "return"]
+    except Exception:  # hints are the user's
+        return []
+
+
+def error_in_words(error: Exception) -> str:
+    """Return what an error of the user's function says, without what looks like a key."""
+    return without_secrets(_in_words(error))
+
+
+def _in_words(error: Exception) -> str:
+    return f"{type(error).__name__}: {str(error)[:300]}"
 
 
 def without_secrets(message: str) -> str:

@@ -19,7 +19,7 @@ from PIL import Image
 from torch import Tensor, nn
 
 from cocoax.encoders.encoder import Encoder
-from cocoax.encoders.function_calls import EmbeddingError, FunctionCalls, FunctionModule, check_finite, function_module
+from cocoax.encoders.function_calls import EmbeddingError, FunctionCalls, FunctionModule, advice_on_single, function_module
 from cocoax.encoders.identity import Probe, WeightsDigest
 from cocoax.encoders.text import TextEncoder
 from cocoax.encoders.text_functions import (
@@ -221,7 +221,14 @@ def late_function_encoder(
 
     by_role = partial(embed_by_role, embed, embed_query, check=_matrices)
     calls = FunctionCalls(
-        by_role, name, batch_size=batch_size, parallel=parallel, max_calls=max_calls, check=_matrices, noun=NOUN
+        by_role,
+        name,
+        batch_size=batch_size,
+        parallel=parallel,
+        max_calls=max_calls,
+        check=_matrices,
+        noun=NOUN,
+        advice=advice_on_single(embed, "text"),
     )
     function = FunctionModule(calls, partial(text_item, pieces, embed_query is not None), embed)
     encoder = TextEncoder(_FunctionTokens(function, names), pieces, limit=UNLIMITED, name=name)
@@ -240,7 +247,14 @@ def late_picture_encoder(
     """Return an encoder around a function from PIL images to one array ``[patches, d]`` for each, as ColPali is one."""
 
     calls = FunctionCalls(
-        embed, name, batch_size=batch_size, parallel=parallel, max_calls=max_calls, check=_matrices, noun=NOUN
+        embed,
+        name,
+        batch_size=batch_size,
+        parallel=parallel,
+        max_calls=max_calls,
+        check=_matrices,
+        noun=NOUN,
+        advice=advice_on_single(embed, "picture"),
     )
     encoder = Encoder(_FunctionTokens(FunctionModule(calls, picture_item, embed)), inputs=Pictures(any_shape=True), name=name)
     encoder._weights.recognisable = name is not None
@@ -260,8 +274,6 @@ def _matrices(output: Any, count: int) -> Sequence[np.ndarray]:
     shapes = [list(row.shape) for row in rows]
     if len(rows) != count or any(row.ndim != 2 or 0 in row.shape for row in rows) or len({row.shape[1] for row in rows}) > 1:
         raise EmbeddingError(f"{sentence} Got {shapes[:3]} instead.")
-    for row in rows:
-        check_finite(row, NOUN)
     return rows
 
 

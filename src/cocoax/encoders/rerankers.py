@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from torch import Tensor, nn
 
-from cocoax.encoders.function_calls import EmbeddingError, FunctionCalls, FunctionModule, check_finite
+from cocoax.encoders.function_calls import EmbeddingError, FunctionCalls, FunctionModule, advice_on_single
 from cocoax.encoders.identity import WeightsDigest
 from cocoax.encoders.text import TextEncoder
 from cocoax.encoders.text_functions import FILLER, UNLIMITED, PieceTokenizer
@@ -64,6 +64,7 @@ class Reranker(TextEncoder):
             max_calls=max_calls,
             check=_scores_of,
             noun="reranker",
+            advice=advice_on_single(function, "pair"),
         )
         module = FunctionModule(calls, pieces.item, function)
         super().__init__(module, pieces, limit=UNLIMITED, name=name)  # type: ignore[arg-type]
@@ -127,5 +128,4 @@ def _scores_of(output: Any, count: int) -> Sequence[np.ndarray]:
             f"The reranker must return one number for each of {count} pairs. Got shape {list(scores.shape)} instead; of a "
             "classifier choose one class: lambda pairs: model.predict(pairs)[:, 1]."
         )
-    check_finite(scores, "reranker")
     return list(scores.reshape(count, 1))

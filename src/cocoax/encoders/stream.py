@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import torch
 from torch import Tensor
 
+from cocoax.checks import shown
 from cocoax.encoders.function_calls import BudgetError, EmbeddingError, NotKnownError
 from cocoax.inputs.base import naming_input
 from cocoax.inputs.open import each_input
@@ -193,7 +194,9 @@ def _encode_chunk(
         for row in (~good).nonzero()[:, 0].tolist():
             what = "zero, so it has no direction" if finite[row] else "not finite"
             index = indices[row]
-            fail(index, ValueError(f"Input {index}: its representation is {what}; leave it out, or on_error='skip'."))
+            item = dict(chunk)[index]
+            which = f"Input {index} ({shown(item)})" if isinstance(item, str) else f"Input {index}"
+            fail(index, ValueError(f"{which}: its representation is {what}; leave it out, or on_error='skip'."))
         kept.append(output[good])
         numbers += [index for index, own in zip(indices, good.tolist(), strict=True) if own]
     kept = [part for part in kept if len(part)]

@@ -16,7 +16,14 @@ from PIL import Image
 from torch import Tensor
 
 from cocoax.encoders.encoder import Encoder
-from cocoax.encoders.function_calls import EmbeddingError, FunctionCalls, FunctionModule, vectors_of
+from cocoax.encoders.function_calls import (
+    FunctionCalls,
+    FunctionModule,
+    advice_on_single,
+    error_in_words,
+    hints_of,
+    vectors_of,
+)
 from cocoax.encoders.text import TextEncoder
 from cocoax.inputs import Pictures
 from cocoax.inputs.text import Span, TextPart, Tokenizer, words
@@ -70,7 +77,14 @@ def text_function_encoder(
     """
     pieces = PieceTokenizer(filler, document_prefix, query_prefix)
     by_role = partial(embed_by_role, embed, embed_query)
-    calls = FunctionCalls(by_role, name, batch_size=batch_size, parallel=parallel, max_calls=max_calls)
+    calls = FunctionCalls(
+        by_role,
+        name,
+        batch_size=batch_size,
+        parallel=parallel,
+        max_calls=max_calls,
+        advice=advice_on_single(embed, "text"),
+    )
     function = FunctionModule(calls, partial(text_item, pieces, embed_query is not None), embed)
     limit, too_long = (UNLIMITED, "raise") if max_tokens is None else (max_tokens, "cut")
     return TextEncoder(function, pieces, limit=limit, features=features, too_long=too_long, name=name)  # type: ignore[arg-type]
@@ -175,7 +189,8 @@ def picture_function_encoder(
 
     Pictures are sent in their own size, upright and in RGB; the other options are those of :func:`text_function_encoder`.
     """
-    calls = FunctionCalls(embed, name, batch_size=batch_size, parallel=parallel, max_calls=max_calls)
+    advice = advice_on_single(embed, "picture")
+    calls = FunctionCalls(embed, name, batch_size=batch_size, parallel=parallel, max_calls=max_calls, advice=advice)
     return Encoder(FunctionModule(calls, picture_item, embed), inputs=Pictures(any_shape=True), name=name)
 
 
@@ -232,19 +247,21 @@ def _unless_same(documents: Embed, queries: Embed) -> Embed:
     return embed
 
 
-def items_of(function: Any) -> Literal["texts", "pictures", "pairs"] | None:
-    """Return what a function takes a list of, by its type hint, or else by what it makes of one text; None for arrays."""
-    try:
-        hints = [str(hint) for name, hint in getattr(function, "__annotations__", {}).items() if name != "return"]
-    except Exception:  # hints are the user's
-        hints = []
+def items_of(function: Any) -> tuple[Literal["texts", "pictures", "pairs"] | None, str]:
+    """Return what a function takes a list of, by its type hint, or else by what it makes of one text; None for arrays.
+
+    The second is what it said about a text that it did not take.
+    """
+    hints = hints_of(function)
     if hints and "uple" in hints[0] and "str" in hints[0]:
-        return "pairs"
+        return "pairs", ""
     if hints:
-        return "texts" if "str" in hints[0] else "pictures" if "Image" in hints[0] else None
+        return "texts" if "str" in hints[0] else "pictures" if "Image" in hints[0] else None, ""
     try:
-        return "texts" if len(vectors_of(function([FILLER]), 1)) == 1 else None
-    except EmbeddingError:
-        return None
-    except Exception:  # whatever a function of arrays says about a list of texts
-        return None
+        vectors_of(function([FILLER]), 1)
+    except Exception as error:  # whatever a function of arrays says about a list of texts
+        return (
+            None,
+            f". Tried on a list of one text it said {error_in_words(error).rstrip('.')}.{advice_on_single(function, 'text')}",
+        )
+    return "texts", ""

@@ -251,9 +251,9 @@ def _pairs(model: Any, processor: Any, options: dict[str, Any]) -> Encoder:
 
 def _function(model: Any, processor: Any, options: dict[str, Any]) -> Encoder:
     late = options.pop("late_interaction", False)
-    takes = options.pop("takes", "texts" if late else None)
+    takes, no_texts = options.pop("takes", "texts" if late else None), ""
     if takes is None and processor is None and not {"columns", "inputs"} & options.keys():
-        takes = items_of(model)
+        takes, no_texts = items_of(model)
     made_of: dict[str, Callable[..., Encoder]] = {
         "texts": late_function_encoder if late else text_function_encoder,
         "pictures": late_picture_encoder if late else picture_function_encoder,
@@ -264,7 +264,9 @@ def _function(model: Any, processor: Any, options: dict[str, Any]) -> Encoder:
             raise ValueError(f"The 'takes' parameter must be 'texts', 'pictures' or 'pairs'. Got {takes!r} instead.")
         return made_of[takes](model, **options)
     kind = TabularEncoder if "columns" in options else Encoder
-    return kind(_NumpyFunction(model), processor, **options)
+    encoder = kind(_NumpyFunction(model), processor, **options)
+    encoder.why_no_texts = no_texts or encoder.why_no_texts
+    return encoder
 
 
 class _NumpyFunction:

@@ -481,7 +481,11 @@ class Matcher:
 
     def reference(self, piece: Piece, name: str) -> Reference:
         """Return an input as a reference."""
-        return Reference.from_representations(self.representation(piece)[None], name=name, space=piece.tower.identity.space)
+        own = self.representation(piece)
+        if not own.any():
+            where = f"The vector that {piece.tower.name} gives for {label_of(piece.content)!r}"
+            raise ValueError(f"{where} is zero, so it has no direction; leave that input out.")
+        return Reference.from_representations(own[None], name=name, space=piece.tower.identity.space)
 
     def prepare(self, found: Found) -> None:
         """Make the runs of a query and an input; each is encoded as a reference only where its run needs the other first."""
