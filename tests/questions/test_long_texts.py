@@ -6,6 +6,7 @@ import hashlib
 import itertools
 from functools import cache
 from html import unescape
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -232,6 +233,30 @@ def test_budget__every_run_gets_its_share(most: int) -> None:
         assert most / 2 <= embed.sent <= most
         assert found[0].document.standard_error is not None
         assert isinstance(found[0].similarity, float)
+
+
+@pytest.mark.filterwarnings("ignore::cocoax.cautions.Caution")
+@pytest.mark.parametrize("kill", [False, True])
+def test_budget__a_repeat_sends_nothing(kill: bool) -> None:
+    def asked(most: int | None, embed: Embedder) -> cocoax.Match:
+        return cocoax.explain_match(cocoax.wrap(embed, name="paid", max_calls=most, batch_size=4), QUERY, LONG)
+
+    class Killed(Embedder):
+        def __call__(self, texts: list[str]) -> Any:
+            if self.sent > 15:
+                raise KeyboardInterrupt
+            return super().__call__(texts)
+
+    if kill:
+        with pytest.raises(KeyboardInterrupt):
+            asked(45, Killed())
+    first = asked(45, Embedder())
+    repeat, more = Embedder(), Embedder()
+    again = asked(45, repeat)  # as another process would find it
+    assert repeat.sent == 0
+    assert again.document.values.tolist() == first.document.values.tolist()
+    assert asked(None, more).document.metadata["samples"] > first.document.metadata["samples"]  # a larger budget is used
+    assert more.sent > 0
 
 
 class TokenEmbedder(Embedder):

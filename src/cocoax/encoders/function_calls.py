@@ -110,6 +110,18 @@ class FunctionCalls:
         """How many items may still be sent."""
         return math.inf if self.max_calls is None else max(self.max_calls - self.sent, 0)
 
+    def share_of(self, question: str) -> float:
+        """Return the share of its masked copies that a question got before under this ``max_calls``; 1 if it is new."""
+        key = self._share_key(question)
+        return round(float(self._shares.get([key]).get(key, np.ones(1))[0]), 6)  # it is kept in single precision
+
+    def keep_share(self, question: str, share: float) -> None:
+        """Keep what the same question will get again, so that it sends nothing then."""
+        self._shares.add({self._share_key(question): np.array([share], np.float32)})
+
+    def _share_key(self, question: str) -> str:
+        return f"{self.max_calls} {question}"
+
     def affordable(self, keys: Sequence[str]) -> int:
         """Return how many of the first items can be had within ``max_calls``; what is known costs nothing."""
         if self.max_calls is None or self._only_known:

@@ -36,6 +36,7 @@ from cocoax.questions.summaries import label_of
 from cocoax.questions.windows import Piece, closest, closest_to, pieces_of, represent, tower_of
 from cocoax.references import Reference
 from cocoax.similarity import LinearSimilarity, Similarity, get_similarity
+from cocoax.store import digest
 from cocoax.targets import Target, similarity_to
 
 SAMPLES = 500  # of inputs that are no texts
@@ -373,13 +374,23 @@ class Matcher:
                 stack.enter_context(function.calls.only_known())
             with suppress(NotKnownError):
                 return ask()
-        for function in functions.values():
-            self._keep_within_budget(function, [*dict.fromkeys(runs)], alone)
+            runs = [*dict.fromkeys(runs)]
+            pieces = [(own, _of_function(own, runs), _of_function(own, alone)) for own in functions.values()]
+            limited = [own for own in pieces if own[0].calls.max_calls is not None]
+            questions = [(own.calls, digest(*sorted(self._needed(own, *some)[0]))) for own, *some in limited]
+            self._share = min((calls.share_of(question) for calls, question in questions), default=1.0)
+            if self._share < 1:  # the same question was asked under the same budget
+                with suppress(NotKnownError):
+                    return ask()
+        for own in pieces:
+            self._keep_within_budget(*own)
+        if self._share < 1:
+            for calls, question in questions:
+                calls.keep_share(question, self._share)
         return ask()
 
     def _keep_within_budget(self, function: FunctionModule, runs: Sequence[Piece], alone: Sequence[Piece]) -> None:
         """Choose the share of the masked copies that a function's budget allows, and say what will be sent."""
-        runs, alone = ([piece for piece in own if function_module(piece.tower.module) is function] for own in (runs, alone))
         name, left = (runs or alone)[0].tower.name, function.calls.left
         unit = "pair" if isinstance((runs or alone)[0].tower, Reranker) else "text"
         unit = unit if all(isinstance(piece.content, str) for piece in (*runs, *alone)) else "picture"
@@ -402,6 +413,13 @@ class Matcher:
 
     def _cost(self, function: FunctionModule, runs: Sequence[Piece], alone: Sequence[Piece]) -> tuple[int, int]:
         """Return how many items will be sent to a function at most, and how many characters they have."""
+        keys, later, characters = self._needed(function, runs, alone)
+        missing = function.calls.missing(keys)
+        is_text = all(isinstance(piece.content, str) for piece in (*runs, *alone))
+        return len(missing) + later, sum(map(len, missing)) + characters if is_text else 0
+
+    def _needed(self, function: FunctionModule, runs: Sequence[Piece], alone: Sequence[Piece]) -> tuple[set[str], int, int]:
+        """Return the keys of what is sent first, and how many items, of how many characters, are chosen by what these say."""
         keys = set(function.keys(self._explicand(piece)[0].tensor for piece in alone))
         later, characters = 0, 0
         for piece in runs:
@@ -411,9 +429,7 @@ class Matcher:
                 copies = 1 + plan.budget.inside if plan.budget.deep else 0
                 later += copies
                 characters += copies * len(piece.content)
-        missing = function.calls.missing(keys)
-        is_text = all(isinstance(piece.content, str) for piece in (*runs, *alone))
-        return len(missing) + later, sum(map(len, missing)) + characters if is_text else 0
+        return keys, later, characters
 
     def _plan(self, piece: Piece) -> Plan:
         """Return what is encoded of a piece."""
@@ -539,6 +555,11 @@ class Matcher:
         if other.query is query or len(other.pieces) == 1:
             return other.piece
         return closest_to(other.pieces, self.representation(query), self.measure, other.representations)
+
+
+def _of_function(function: FunctionModule, pieces: Sequence[Piece]) -> list[Piece]:
+    """Return the pieces that a function encodes."""
+    return [piece for piece in pieces if function_module(piece.tower.module) is function]
 
 
 _NOUNS = {"image": "photo", "sound": "sound", "row": "row"}  # of inputs that are no texts
