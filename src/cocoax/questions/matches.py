@@ -375,15 +375,18 @@ class Matcher:
             with suppress(NotKnownError):
                 return ask()
             runs = [*dict.fromkeys(runs)]
-            pieces = [(own, _of_function(own, runs), _of_function(own, alone)) for own in functions.values()]
-            limited = [own for own in pieces if own[0].calls.max_calls is not None]
-            questions = [(own.calls, digest(*sorted(self._needed(own, *some)[0]))) for own, *some in limited]
+            parts = [(each, _of_function(each, runs), _of_function(each, alone)) for each in functions.values()]
+            questions = [
+                (each.calls, digest(*sorted(self._needed(each, *pieces)[0])))
+                for each, *pieces in parts
+                if each.calls.max_calls is not None
+            ]
             self._share = min((calls.share_of(question) for calls, question in questions), default=1.0)
             if self._share < 1:  # the same question was asked under the same budget
                 with suppress(NotKnownError):
                     return ask()
-        for own in pieces:
-            self._keep_within_budget(*own)
+        for part in parts:
+            self._keep_within_budget(*part)
         if self._share < 1:
             for calls, question in questions:
                 calls.keep_share(question, self._share)
