@@ -512,6 +512,14 @@ def train_cross_encoder(folder: Path, steps: int, held_out: int = 60) -> None:
     model.save_pretrained(str(folder))
 
 
+MAXSIM = [
+    ("get rid of duplicate rows", "Return the frame with duplicate rows removed from it"),
+    ("average of each group of rows", "Compute the mean of the values within every group"),
+    ("fill the missing values of a table", "Replace missing entries of frames by other given numbers"),
+    ("find the largest value in columns", "Return the maximum of all values over an axis"),
+]
+
+
 def reranker_evidence(folder: Path, steps: int) -> None:
     """Explain pairs by a real CrossEncoder: against enumeration, why A above B, calls."""
     from sentence_transformers import CrossEncoder
@@ -526,10 +534,9 @@ def reranker_evidence(folder: Path, steps: int) -> None:
         scores = model.predict([(held_out[number][0], other) for other in others], show_progress_bar=False)
         ranks.append(int((scores > scores[0]).sum()))
     print(f"right continuation first among 10: {sum(rank == 0 for rank in ranks)} of {len(ranks)} held-out queries")
-    encoder = cocoax.wrap(model)
-    query, document = "drop duplicate rows", "Remove repeated rows of frames."
-    match = cocoax.explain_match(encoder, query, document, method=cocoax.Rise(samples=2**8))
-    parts = [text.rstrip(".").split() for text in (query, document)]
+    query, document = "drop duplicate rows", "Remove repeated rows of frames"
+    match = cocoax.explain_match(cocoax.wrap(model), query, document, method=cocoax.Rise(samples=2**8), progress=False)
+    parts = query.split(), document.split()
     players = len(parts[0]) + len(parts[1])
     kept = np.array([[bool(number >> place & 1) for place in range(players)] for number in range(2**players)])
     scores = model.predict([_kept_pair(parts, row) for row in kept], show_progress_bar=False)
@@ -544,6 +551,8 @@ def reranker_evidence(folder: Path, steps: int) -> None:
     print(f"{query!r}, {document!r}: score {match.similarity:.4f} (predict: {scores[-1]:.4f})")
     print(f"values against enumeration of {2**players} pairs: largest difference {np.abs(found - effects).max():.1e}")
     print(f"interactions: largest difference {np.abs(match.interactions.values.numpy() - pairs).max():.1e}")
+    short = [(" ".join(asked.split()[:4]), " ".join(right.split()[:6])) for asked, right in held_out]
+    coverage("the cross-encoder", cocoax.wrap(model), [pair for pair in short if len(words(" ".join(pair))) == 10][:6])
     asked, right = held_out[0]
     ranked = sorted((text for _, text in held_out[:20]), key=lambda text: -float(model.predict([(asked, text)])[0]))
     better, worse = ranked[:2]
@@ -551,13 +560,47 @@ def reranker_evidence(folder: Path, steps: int) -> None:
     match = cocoax.explain_match(counted, asked, better, worse)
     print(f"{asked!r}\n A: {better!r}{' (the right one)' if better == right else ''}\n B: {worse!r}")
     print(f"{counted.module.calls.sent} pairs sent\n{match.summary}\n{match.sentence}\n{match.interactions.top(3)}")
+    coverage("MaxSim of all-MiniLM-L6-v2", cocoax.load("minilm"), MAXSIM, similarity="maxsim")
+
+
+def coverage(name: str, encoder: cocoax.Encoder, pairs: Sequence[tuple[str, str]], **options: Any) -> None:
+    """Print how estimates of several seeds lie around exact values, by enumeration, for words and pairs of words."""
+
+    def answer(query: str, document: str, method: cocoax.Rise) -> tuple[list[np.ndarray], list[np.ndarray]]:
+        match = cocoax.explain_match(encoder, query, document, method=method, progress=False, **options)
+        sides = match.query_side.corpus, match.document_side.corpus
+        values = [side.relative.double().numpy() for side in sides] + [match.interactions.values.double().numpy()]
+        errors = [torch.zeros(1) if side.standard_error is None else side.standard_error for side in sides]
+        found = match.interactions.standard_error
+        return values, [error.double().numpy() for error in (*errors, torch.zeros(1) if found is None else found)]
+
+    import torch
+
+    exact = [answer(*pair, cocoax.Rise(samples=1024))[0] for pair in pairs]
+    for samples in (32, 64):
+        covered: dict[str, list[bool]] = {"words": [], "pairs of words": []}
+        far: dict[str, list[float]] = {"words": [], "pairs of words": []}
+        for pair, truth in zip(pairs, exact, strict=True):
+            for seed in range(10):
+                for number, (value, own, error) in enumerate(
+                    zip(truth, *answer(*pair, cocoax.Rise(samples=samples, seed=seed)), strict=True)
+                ):
+                    kind = "words" if number < 2 else "pairs of words"
+                    if error.any():  # a short side is enumerated even so
+                        covered[kind] += (np.abs(own - value) <= 1.96 * error).flatten().tolist()
+                        far[kind].append(float(np.corrcoef(own.flatten(), value.flatten())[0, 1]))
+        print(
+            f"{name}, {len(pairs)} pairs, {samples} samples, 10 seeds: 95 % intervals and mean correlation with exact values"
+        )
+        for kind, own in covered.items():
+            if own:
+                report_share(f"{kind} ({np.nanmean(far[kind]):.3f})", own)
 
 
 def _kept_pair(parts: Sequence[Sequence[str]], kept: Sequence[bool]) -> tuple[str, str]:
     """Return the texts of a query and a document of which some words are kept, and the fillers where none is."""
     first = " ".join(word for word, own in zip(parts[0], kept[: len(parts[0])], strict=True) if own)
-    last = [word + "." * (place == len(parts[1]) - 1) for place, word in enumerate(parts[1])]
-    second = " ".join(word for word, own in zip(last, kept[len(parts[0]) :], strict=True) if own)
+    second = " ".join(word for word, own in zip(parts[1], kept[len(parts[0]) :], strict=True) if own)
     return first or "…", second or "–"
 
 
