@@ -31,6 +31,20 @@ import cocoax
 from cocoax.data import photo
 print(cocoax.ask(cocoax.load("starter"), photo("cat"), ["a cat rather than a dog"])[0].summary)
 """
+RAY = """
+import numpy as np, cocoax
+from cocoax.survey import build
+if __name__ == "__main__":
+    pictures = list(np.random.default_rng(0).integers(0, 256, (6, 32, 32, 3), np.uint8))
+    print(build("simclr-cifar10-small", pictures, "index", cocoax.Rise(samples=20, grid=4), workers=2, progress=False))
+"""
+INTEROP = """
+import numpy as np, shap, shapiq, torch, cocoax
+encoder = cocoax.TabularEncoder(torch.nn.Linear(4, 3), columns=list("abcd"), background=np.zeros((5, 4), np.float32))
+target = cocoax.similarity_to(encoder.reference(np.ones((2, 4), np.float32)))
+column = target.as_module(encoder, column=True)
+print(shap.GradientExplainer(column, torch.zeros(5, 4)).shap_values(torch.ones(1, 4), nsamples=20).shape)
+"""
 # What an environment with an extra is tried with: the extra's libraries are used, not only imported.
 TRIALS = {
     "": LIBRARY,
@@ -42,6 +56,10 @@ TRIALS = {
     "hf": "import sentence_transformers, cocoax.encoders.families.sentence",
     "app": "import gradio, cocoax.app; from cocoax.app import launch",
     "paper": "import pycocotools.mask, cocoax.paper.studies",
+    "ray": RAY,
+    "timm": 'import cocoax; print(cocoax.load("timm:test_convnext", pretrained=False))',
+    "open_clip": "from cocoax.encoders.families.torchvision import import_library; import_library('open_clip')",
+    "interop": INTEROP,
 }
 
 
