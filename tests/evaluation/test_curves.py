@@ -218,6 +218,16 @@ def test_curves__say_method_kind_and_what_is_better_and_are_drawn_in_one_picture
     assert [row[0] for row in twice.table().rows] == ["map 1"] * 4 + ["map 2"] * 4
 
 
+def test_curves__names_count_the_maps_of_one_method(encoder: cocoax.Encoder) -> None:
+    image, target = images(1)[0], cocoax.representation_similarity()
+    occlusion = cocoax.Occlusion(window=8, stride=8).explain(encoder, image, target)
+    random = [cocoax.RandomAttribution(seed=seed).explain(encoder, image, target) for seed in range(2)]
+    named = cocoax.curves(encoder, image, [occlusion, *random], target, steps=4, kinds=["insertion"])
+    assert [row[0] for row in named.table().rows] == ["Occlusion", "RandomAttribution 1", "RandomAttribution 2"]
+    (alone,) = cocoax.curves(encoder, image, occlusion, target, steps=4)
+    assert alone["insertion"].method == "Occlusion"
+
+
 def test_curve__repr_names_the_attribute() -> None:
     curve = cocoax.Curve(torch.tensor([0.0, 1.0]), torch.tensor([0.0, 0.5]), "mine")
     assert repr(curve) == f"Curve('mine', 2 points, auc {curve.auc:.4g})" == "Curve('mine', 2 points, auc 0.25)"

@@ -152,7 +152,10 @@ class MethodCurves(Result, list[dict[str, Any]]):
         """Return every curve with the name of its map: the method, with a number where that is not enough."""
         rows = [[curve for each in row.values() for curve in (each if isinstance(each, list) else [each])] for row in self]
         methods = [row[0].method or "map" for row in rows]
-        names = [method if methods.count(method) == 1 else f"{method} {number + 1}" for number, method in enumerate(methods)]
+        names = [
+            method if methods.count(method) == 1 else f"{method} {1 + methods[:number].count(method)}"
+            for number, method in enumerate(methods)
+        ]
         return [(name, curve) for name, row in zip(names, rows, strict=True) for curve in row]
 
     @property
@@ -271,7 +274,7 @@ def deletion(
 def curves(
     encoder: Encoder,
     explicand: Input,
-    attributions: Sequence[Attribution | Tensor],
+    attributions: Attribution | Sequence[Attribution | Tensor],
     measures: Measure | Sequence[Measure],
     steps: int = 50,
     baseline: Any = None,
@@ -287,7 +290,8 @@ def curves(
     """
     check_encoder(encoder)
     check_count("steps", steps, 1)
-    kinds, attributions = as_items("The 'kinds' parameter", kinds), as_items("Attributions", attributions)
+    kinds = as_items("The 'kinds' parameter", kinds)
+    attributions = [attributions] if isinstance(attributions, Attribution) else as_items("Attributions", attributions)
     if not kinds or not all(isinstance(kind, str) and kind in KINDS for kind in kinds):
         raise ValueError(f"The 'kinds' parameter must name 'insertion', 'deletion' or both. Got {kinds} instead.")
     if not attributions:
