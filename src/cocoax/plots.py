@@ -10,9 +10,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
+import numpy as np
+from PIL import Image
+
 from cocoax.checks import check_choice, check_count
 from cocoax.results import Attribution
-from cocoax.show import Bars, Gallery, HeatMap, PlotOptions, View, figure
+from cocoax.show import Bars, Gallery, HeatMap, Photo, PlotOptions, View, figure
 from cocoax.show.palette import COLOURS, MAP
 from cocoax.show.views import Scale, colour_scale
 
@@ -21,6 +24,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 __all__ = ["COLOURS", "bars", "colour_scale", "overlay", "panel", "panel_view"]
+_SAME_PHOTO = 2.0  # of 255: the mean difference of two versions of one photo, at 8 x 8 pixels
 _COLUMNS = 6  # of maps of one input, before there are two rows
 
 
@@ -38,6 +42,7 @@ class _Mapped(Protocol):
 
 
 Panels = Mapping[str, Any] | Sequence[Any]
+_Row = tuple[str | None, list[tuple[str | None, _Mapped]]]
 
 
 def overlay(attribution: Attribution, ax: Axes | None = None, **options: Any) -> Axes:
@@ -95,7 +100,8 @@ def panel(
 
     The input stands once, to the left of its maps. Of one input they stand in one row or in two; a nested list, as
     ``explain`` gives it for many inputs and targets, is a grid with a row for each input. A dict gives titles, and a dict of
-    dicts or of lists titles of rows and of maps. ``figure.savefig`` writes it.
+    dicts or of lists titles of rows and of maps; where
+    rows are methods, and their maps of several photos, it is turned. ``figure.savefig`` writes it.
 
     Args:
         attributions: what to draw, for one input; or a list of those lists, for many; or ``{title: attribution}``.
@@ -120,7 +126,7 @@ def panel_view(
 ) -> Gallery:
     """Return what :func:`panel` draws as a view, for pages."""
     check_count("columns", 1 if columns is None else columns, 1)
-    named = list(_rows(attributions))
+    named = _by_photo(list(_rows(attributions)))
     rows = [row for _, row in named]
     if not rows or not all(rows):
         raise ValueError("There are 0 attributions to draw; pass at least one.")
@@ -138,7 +144,7 @@ def panel_view(
     drawn = [[_tile(name, each, len(methods) > 1) for name, each in row] for row in rows]
     inputs = [_attribution(row[0][1]).display.input_view() for row in rows]
     above = None
-    if titles is None and isinstance(attributions, Mapping) and any(name for name, _ in named):
+    if titles is None and isinstance(attributions, Mapping) and any(name is not None for name, _ in named):
         above = _headed(named, drawn, inputs)
     if len(rows) > 1:
         width = max(map(len, drawn))
@@ -177,7 +183,7 @@ def _headed(
         scores = {each.scored for each in effects[number]}
         lead = inputs[number]
         once = lead is not None and len(scores) == 1
-        own = f"{name}  {effects[number][0].scored}" if once else str(name)
+        own = f"{name}  {effects[number][0].scored}".strip() if once else str(name)
         if lead is not None:
             inputs[number] = replace(lead, title=own)
         for column, (head, _) in enumerate(row):
@@ -189,7 +195,7 @@ def _headed(
     return questions.pop() if len(questions) == 1 else None
 
 
-def _rows(given: Panels) -> Iterator[tuple[str | None, list[tuple[str | None, _Mapped]]]]:
+def _rows(given: Panels) -> Iterator[_Row]:
     """Go through rows of attributions, each with its name and theirs, where they have one."""
     parts: list[tuple[str | None, Any]] = (
         list(given.items()) if isinstance(given, Mapping) else [(None, each) for each in given]
@@ -202,6 +208,35 @@ def _rows(given: Panels) -> Iterator[tuple[str | None, list[tuple[str | None, _M
             yield name, own
     elif parts:
         yield None, parts
+
+
+def _by_photo(named: list[_Row]) -> list[_Row]:
+    """Return rows of one photo each, since a row shows its photo once; rows of methods become columns."""
+    if all(len(_photos(row)) <= 1 for _, row in named):
+        return named
+    if len(named) == 1:
+        ((name, row),) = named
+        return [(name if own is None else own, [(None, each)]) for own, each in row]
+    columns = list(zip(*(row for _, row in named), strict=False))
+    if len({len(row) for _, row in named}) > 1 or any(len(_photos(column)) > 1 for column in columns):
+        raise ValueError(
+            "A row of a panel is of one photo, and a row here has maps of several. Pass a list for each photo, or "
+            "{photo: {method: map}}."
+        )
+    heads = [name for name, _ in named]
+    return [(column[0][0] or "", [(head, each) for head, (_, each) in zip(heads, column, strict=True)]) for column in columns]
+
+
+def _photos(row: Sequence[tuple[str | None, _Mapped]]) -> list[np.ndarray]:
+    """Return the different photos of a row of maps, very small."""
+    found: list[np.ndarray] = []
+    for _, each in row:
+        view = _attribution(each).display.input_view()
+        if isinstance(view, Photo):
+            small = np.asarray(Image.fromarray(view.picture).convert("RGB").resize((8, 8), Image.Resampling.BOX), float)
+            if all(np.abs(small - other).mean() > _SAME_PHOTO for other in found):
+                found.append(small)
+    return found
 
 
 def _attribution(each: _Mapped) -> Attribution:

@@ -332,6 +332,18 @@ def test_panel__of_dicts_nested_lists_and_methods() -> None:
         cocoax.plots.panel([words, 3])
 
 
+def test_panel__a_row_is_of_one_photo() -> None:
+    """A row shows its photo once, so maps of several photos must not stand in one."""
+    photo = ATTRIBUTIONS["photo"]
+    other = replace(photo, display=Picture(255 - photo.display.picture))  # type: ignore[attr-defined]
+    turned = cocoax.plots.panel({"Rise": [photo, other], "KernelSHAP": [photo, other]}, colorbar=False)
+    assert titles_of(turned) == ["+0.50", "Rise", "KernelSHAP", "+0.50"]
+    assert titles_of(cocoax.plots.panel({"one": photo, "two": other}, colorbar=False)) == ["one +0.50", "two +0.50"]
+    assert len(titles_of(cocoax.plots.panel([photo, other], colorbar=False))) == 4
+    with pytest.raises(ValueError, match="of one photo"):
+        cocoax.plots.panel([[photo, other], [other, photo]])
+
+
 def test_answers__say_what_their_score_is_the_difference_of() -> None:
     effects = Effects(np.ones((2, 2)), None, "a cat rather than a dog", 0.0497, (("a cat", 0.26), ("a dog", 0.2103)))
     assert (effects.words, effects.scored, effects.difference) == ("a cat", "+0.050", "0.26 − a dog 0.21")
