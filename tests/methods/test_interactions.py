@@ -387,6 +387,9 @@ def test_links__neighbours_are_one_finding_whose_value_is_the_sum_of_its_pairs(e
     links = answer.links(5)
     assert [link.value for link in links] == sorted((link.value for link in links), key=abs, reverse=True)
     assert links[:2] == answer.links(2)
+    assert links == answer.links(1000)[:5]
+    every = [pair for link in answer.links(1000) for pair in product(link.a, link.b)]
+    assert len(every) == len(set(every)) == 81  # each pair of features belongs to one finding
     assert [(*link.names, link.value, link.error) for link in links] == answer.top(5)
     merged = [link for link in links if len(link.a) * len(link.b) > 1]
     assert merged

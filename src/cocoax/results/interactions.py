@@ -29,7 +29,8 @@ if TYPE_CHECKING:
 
 UNIT = "change in score when both are kept, beyond what each does alone"
 NOTHING = "No two parts make a difference together: all there is to see is rounding."
-_PAIRS_PER_LINK = 6  # strong pairs that are looked through for each link
+_CANDIDATES = 200  # pairs of two pictures that findings are made of: so many of the most alike, and of the largest values
+_AS_STRONG = 0.5  # of the other's strength: neighbours are one finding from there on
 _LARGEST_PART = 0.25  # of a picture: neighbours are one region up to that
 _FAINT = 0.2  # of the strongest word's map: words below have none
 _MAPS = 5  # words whose heat maps are shown
@@ -249,31 +250,50 @@ class Interactions(Result):
     def links(self, count: int = 5) -> list[Link]:
         """Return the strongest findings, none that may be rounding alone: as they are listed, numbered and drawn.
 
-        A finding is a pair of features. Of two pictures it is a pair of regions: strong pairs that are neighbours on both
-        sides are one finding, whose value is the sum of all pairs of their features.
+        A finding is a pair of features. Of two pictures it is a pair of regions: pairs that are neighbours on both sides, and
+        about as strong as each other, are one finding, whose value is the sum of all pairs of their features. No pair of
+        features is in two findings.
         """
         if not self._by_cosine:
             return [self._link((i,), (j,)) for i, j in self.strongest(count)]
-        wanted, count = count, max(count, _MAPS)  # so that the first are the same, however many are wanted
+        found = [self._link(tuple(sorted(a)), tuple(sorted(b))) for a, b in self._regions()]
+        return sorted(found, key=lambda link: -abs(link.value))[:count]
+
+    def _regions(self) -> list[tuple[frozenset[int], frozenset[int]]]:
+        """Return the pairs of regions of two pictures that are one finding each; no pair of features is in two of them."""
         everywhere = [side.places.numpy() for side in (self.a, self.b)]
         near = [_neighbours(places) for places in everywhere]
         areas = [np.bincount(places[places >= 0].flatten()) / places.size for places in everywhere]
-        groups: list[tuple[set[int], set[int]]] = []
-        for pair in self.strongest(_PAIRS_PER_LINK * count):
-            for group in groups:
-                fits = all(
-                    own in own_group or (beside[own] & own_group and area[[own, *own_group]].sum() <= _LARGEST_PART)
-                    for own, own_group, beside, area in zip(pair, group, near, areas, strict=True)
-                )
-                if fits and self.shown[pair] * self.shown[next(iter(group[0])), next(iter(group[1]))] > 0:
-                    group[0].add(pair[0])
-                    group[1].add(pair[1])
-                    break
-            else:
-                if len(groups) < count:
-                    groups.append(({pair[0]}, {pair[1]}))
-        found = [self._link(tuple(sorted(a)), tuple(sorted(b))) for a, b in groups]
-        return sorted(found, key=lambda link: -abs(link.value))[:wanted]
+
+        def meet(one: frozenset[int], other: frozenset[int], side: int) -> bool:
+            both = one | other
+            if both in (one, other):
+                return True
+            touching = any(near[side][feature] & other or feature in other for feature in one)
+            return touching and bool(areas[side][list(both)].sum() <= _LARGEST_PART)
+
+        found: dict[tuple[frozenset[int], frozenset[int]], float] = {}  # with the strength of its strongest pair
+        for i, j in self._candidates():
+            if any(i in a and j in b for a, b in found):
+                continue
+            new, strength = (frozenset({i}), frozenset({j})), float(self._strength[i, j])
+            for other in [*found]:
+                joined = new[0] | other[0], new[1] | other[1]
+                if (
+                    _AS_STRONG <= strength / found[other] <= 1 / _AS_STRONG
+                    and all(meet(new[side], other[side], side) for side in (0, 1))
+                    and not any(joined[0] & a and joined[1] & b for a, b in found if (a, b) != other)
+                ):
+                    strength, new = max(strength, found.pop(other), key=abs), joined
+            found[new] = strength
+        return list(found)
+
+    def _candidates(self) -> list[tuple[int, int]]:
+        """Return the pairs of two pictures that findings are made of, the most alike first."""
+        values = self.shown.abs().flatten()
+        largest = {divmod(int(index), self.matrix.shape[1]) for index in values.topk(min(_CANDIDATES, len(values))).indices}
+        order = self.strongest(len(values))
+        return order[:_CANDIDATES] + [pair for pair in order[_CANDIDATES:] if pair in largest]
 
     def _link(self, a: tuple[int, ...], b: tuple[int, ...]) -> Link:
         """Return what features of a and features of b add to the similarity together."""
@@ -300,13 +320,18 @@ class Interactions(Result):
         Vectors that are shorter than usual (the root mean square of their picture's) are divided by that instead, since
         they may be noise alone, which is alike by chance.
         """
-        strength = self.shown
-        if self._by_cosine and self.lengths is not None:
-            lengths = [each.clamp(min=float(each.square().mean().sqrt())) for each in self.lengths]
-            strength = strength / torch.outer(*lengths).clamp(min=torch.finfo(strength.dtype).tiny)
+        strength = self._strength
         order = torch.argsort(strength.flatten(), descending=True, stable=True)
         order = order[strength.flatten()[order] != 0][:count]
         return [divmod(index, self.matrix.shape[1]) for index in order.tolist()]
+
+    @cached_property
+    def _strength(self) -> Tensor:
+        """How strong each pair is, by which :meth:`strongest` goes."""
+        if not self._by_cosine or self.lengths is None:
+            return self.shown
+        lengths = [each.clamp(min=float(each.square().mean().sqrt())) for each in self.lengths]
+        return self.shown / torch.outer(*lengths).clamp(min=torch.finfo(self.shown.dtype).tiny)
 
     def given(self, feature: Part, side: str = "b", *, rather_than: Sequence[Part] = ()) -> Attribution:
         """Return the map on the other side for one feature, or for some: where does this noun lie?
