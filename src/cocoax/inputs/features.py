@@ -75,7 +75,7 @@ class Segments(PictureFeatures):
     """Connected parts that follow things: superpixels, merged by colour and by the encoder's own feature maps.
 
     Args:
-        count: how many.
+        count: how many; fewer where the picture does not have so many superpixels, which are about 200.
 
     """
 
@@ -138,13 +138,13 @@ class LabelMap(PictureFeatures):
         numbers = torch.unique(labels[labels >= 0])
         if not len(numbers) + bool((labels < 0).any()) >= 2 or len(numbers) == 0:
             raise ValueError(
-                "The label map has a single part in what the encoder sees of the picture, so that there is nothing to "
-                "compare. Give at least two."
+                "The label map or masks make a single part of what the encoder sees of the picture, so that there is nothing "
+                "to compare. Give at least two parts."
             )
         if len(numbers) > _MAX_FEATURES:
             raise ValueError(
-                f"The label map has {len(numbers)} parts, more than {_MAX_FEATURES}, of which each needs several masked "
-                "copies; merge some, or use features=Segments(40)."
+                f"The label map or masks make {len(numbers)} parts, more than {_MAX_FEATURES}, of which each needs several "
+                "masked copies; merge some, or use features=Segments(40)."
             )
         places = torch.searchsorted(numbers, labels.clamp(min=int(numbers[0])))
         return replace(explicand, feature_ids=torch.where(labels >= 0, places, -1), grid=None, tree=None)
@@ -237,9 +237,9 @@ def _as_seen(labels: Tensor, explicand: Explicand) -> Tensor:
     proportions = labels.shape[1] / labels.shape[0] / (picture[1] / picture[0])
     if not 1 - _PROPORTIONS_TOLERANCE <= proportions <= 1 + _PROPORTIONS_TOLERANCE:
         raise ValueError(
-            f"The label map of {labels.shape[0]} x {labels.shape[1]} (height x width) fits neither the {height} x {width} "
-            f"that the encoder sees nor the proportions of the picture, {picture[0]} x {picture[1]}. Make it in one of these "
-            "sizes."
+            f"A label map or masks of {labels.shape[0]} x {labels.shape[1]} (height x width) fit neither the {height} x "
+            f"{width} that the encoder sees nor the proportions of the picture, {picture[0]} x {picture[1]}. Make them in "
+            "one of these sizes."
         )
     left, top, right, bottom = explicand.box
     rows = ((top + (bottom - top) * (torch.arange(height) + 0.5) / height) * labels.shape[0]).long()
