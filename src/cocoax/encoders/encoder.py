@@ -129,7 +129,7 @@ class Encoder:
     """
 
     can_be_copied: ClassVar[bool] = True  # by whatever makes faster copies of the module
-    why_no_texts: str = "; cocoax.load('starter') has one."  # the end of a sentence
+    why_no_texts: str = "has no text tower; cocoax.load('starter') has one."  # the end of a sentence
 
     def __init__(
         self,
@@ -182,7 +182,7 @@ class Encoder:
     def text(self) -> Encoder:
         """The text tower, whose representations live in the same space."""
         if self._text is None:
-            raise AttributeError(f"The encoder {self.name!r} has no text tower{self.why_no_texts}")
+            raise AttributeError(f"The encoder {self.name!r} {self.why_no_texts}")
         return self._text
 
     @property

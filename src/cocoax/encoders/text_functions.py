@@ -260,8 +260,6 @@ def items_of(function: Any) -> tuple[Literal["texts", "pictures", "pairs"] | Non
     try:
         vectors_of(function([FILLER]), 1)
     except Exception as error:  # whatever a function of arrays says about a list of texts
-        return (
-            None,
-            f". Tried on a list of one text it said {error_in_words(error).rstrip('.')}.{advice_on_single(function, 'text')}",
-        )
+        said = error_in_words(error).rstrip(".")
+        return None, f"takes no texts: tried on a list of one it said {said}.{advice_on_single(function, 'text')}"
     return "texts", ""
