@@ -324,7 +324,7 @@ def test_ask__with_pictures(service: EncoderService, tmp_path: Path) -> None:
     assert encoded(service) - before <= PROBES
 
 
-@pytest.mark.parametrize(("like", "unlike", "word"), [("red", "red", "Both sides"), ("red " * 13, "", "shorten")])
+@pytest.mark.parametrize(("like", "unlike", "word"), [("red", "red", "Both sides"), ("red " * 33, "", "shorten")])
 def test_ask__bad_question_leaves_the_old_answer(service: EncoderService, like: str, unlike: str, word: str) -> None:
     session = sampled(service, words=("red", "blue"))
     answer = session.answers[0]
