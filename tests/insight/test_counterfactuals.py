@@ -42,9 +42,9 @@ def test_pictures__cells_come_from_where_it_says() -> None:
     made = flip.exchange.made(flip.choice[None])[0]
     changed = torch.zeros(16, 16, dtype=torch.bool)
     for change in flip.changes:
-        row, column = (int(word) - 1 for word in change.part.replace(",", "").split()[1::2])
-        there = change.after.replace(",", "").split()
-        top, left = 4 * (int(there[1]) - 1), 4 * (int(there[3]) - 1)
+        names = flip.exchange.names
+        row, column = divmod(names.index(change.part), 4)
+        top, left = (4 * at for at in divmod(names.index(change.after.removesuffix(" of distractor 1")), 4))
         block = made[:, 4 * row : 4 * row + 4, 4 * column : 4 * column + 4]
         assert torch.equal(block, other[:, top : top + 4, left : left + 4])
         changed[4 * row : 4 * row + 4, 4 * column : 4 * column + 4] = True

@@ -35,8 +35,8 @@ def test_contribution__sums_to_the_score_and_to_the_map(encoder: cocoax.Encoder)
     # One member alone is the map of the similarity to it.
     own = run.field(grid=2).explain(cocoax.similarity_to(reference[4]))
     torch.testing.assert_close(found.parts[4].view(2, 2).float() * 6, own.values - own.neutral, atol=1e-5, rtol=1e-4)
-    assert found.top(1, "row 1, column 2")[0][1] == pytest.approx(float(found.parts[:, 1].max()))
-    with pytest.raises(ValueError, match="There is no part 'row 9'; there are row 1, column 1"):
+    assert found.top(1, "top right")[0][1] == pytest.approx(float(found.parts[:, 1].max()))
+    with pytest.raises(ValueError, match="There is no part 'row 9'; there are top left, top right"):
         found.top(1, "row 9")
 
 

@@ -200,12 +200,7 @@ def test_shares__are_means_over_parts() -> None:
 
 def test_names_of__words_cells_and_others() -> None:
     assert names_of(torch.tensor([0, 0, 1]), Names(("a", "b", "c"))) == ("a b", "c")
-    assert names_of(grid_segments(4, 6, (2, 3)), Picture())[:4] == (
-        "row 1, column 1",
-        "row 1, column 2",
-        "row 1, column 3",
-        "row 2, column 1",
-    )
+    assert names_of(grid_segments(4, 6, (2, 3)), Picture())[:4] == ("top left", "top centre", "top right", "bottom left")
     corners = torch.tensor([[0, 0, 4, 4, 1, 1], [2, 2, 4, 4, 3, 3]]).repeat_interleave(3, 0)
     corners[0, 0] = 5
     names = ("top left", "top right", "bottom left", "bottom right", "middle part", "top left 2")

@@ -236,10 +236,10 @@ class _PictureExchange(FeatureExchange):
         changes = []
         for part in np.flatnonzero(choice).tolist():
             distractor, (down, right), *_ = self.sources[choice[part] - 1]
-            row, column = divmod(part, self.grid[1])
-            place = f"row {row + down + 1}, column {column + right + 1}"
             if self.noun == "segment":
                 place = f"{down} rows down, {right} columns right" if down or right else "the same place"
+            else:
+                place = self.names[part + down * self.grid[1] + right]
             changes.append(Change(self.names[part], "its own", f"{place} of distractor {distractor + 1}"))
         return changes
 

@@ -45,16 +45,13 @@ def labels_of(shape: tuple[int, ...], grid: int | tuple[int, int]) -> Tensor:
 
 
 def names_of(labels: Tensor, display: Display) -> tuple[str, ...]:
-    """Return what to call each part: its words or columns, the row and column of a cell, a segment's place, or its number."""
+    """Return what to call each part: its words or columns, the place of a segment or a cell, or its number."""
     parts = int(labels.max()) + 1
     if display.names is not None and labels.ndim == 1:
         own = labels.tolist()
         return tuple(
             " ".join(name for name, label in zip(display.names, own, strict=True) if label == part) for part in range(parts)
         )
-    columns = len(torch.unique(labels[0])) if labels.ndim == 2 else parts
-    if labels.ndim == 2 and torch.equal(labels, labels_of(tuple(labels.shape), (parts // columns, columns))):
-        return tuple(f"row {part // columns + 1}, column {part % columns + 1}" for part in range(parts))
     if labels.ndim == 2 and display.at_places:
         return tuple(name for name, _, _ in places_of(labels.numpy(), getattr(display, "box", WHOLE)))
     return tuple(f"part {part + 1}" for part in range(parts))
