@@ -15,7 +15,7 @@ from PIL import Image
 
 from cocoax.checks import check_choice, check_count
 from cocoax.results import Attribution
-from cocoax.show import Bars, Gallery, HeatMap, Photo, PlotOptions, View, figure
+from cocoax.show import Bars, Effects, Gallery, HeatMap, Photo, PlotOptions, View, figure
 from cocoax.show.palette import COLOURS, MAP
 from cocoax.show.views import Scale, colour_scale
 
@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["COLOURS", "bars", "colour_scale", "overlay", "panel", "panel_view"]
 _SAME_PHOTO = 2.0  # of 255: the mean difference of two versions of one photo, at 8 x 8 pixels
 _COLUMNS = 6  # of maps of one input, before there are two rows
+_ALIKE = 5  # the largest effect of a map over that of another: beyond it the one is nearly white on the scale of the other
 
 
 class _Mapped(Protocol):
@@ -108,7 +109,8 @@ def panel(
         columns: maps in a row.
         titles: instead of questions and scores.
         scale: what shares a colour scale: the maps of a ``"row"``, ``"all"`` of them, or ``"each"`` has its own. By default
-            those of a row, if their features are of one size: segments and pixels have a scale each.
+            those of a row, if their features are of one size and their largest effects differ by 5 times at most; otherwise
+            each has its own, and a line below says so.
         title: above all.
         options: those of :class:`cocoax.show.PlotOptions`.
 
@@ -132,8 +134,7 @@ def panel_view(
         raise ValueError("There are 0 attributions to draw; pass at least one.")
     together = [each for row in rows for each in row]
     if scale is None:
-        alike = all(len({_features(_attribution(each)) for _, each in row}) == 1 for row in rows)
-        scale = "row" if alike else "each"
+        scale = "row" if all(map(_are_alike, rows)) else "each"
     check_choice("scale", scale, ("each", "row", "all"))
     if titles is not None:
         if len(titles) != len(together):
@@ -141,7 +142,14 @@ def panel_view(
         left = iter(titles)
         rows = [[(next(left), each) for _, each in row] for row in rows]
     methods = {str(_attribution(each).metadata.get("method", "")) for _, each in together}
-    drawn = [[_tile(name, each, len(methods) > 1) for name, each in row] for row in rows]
+    first = [each for _, each in rows[0]]
+    drawn = [
+        [
+            _tile(name, each, len(methods) > 1, first[column] if number and column < len(first) else None)
+            for column, (name, each) in enumerate(row)
+        ]
+        for number, row in enumerate(rows)
+    ]
     inputs = [_attribution(row[0][1]).display.input_view() for row in rows]
     above = None
     if titles is None and isinstance(attributions, Mapping) and any(name is not None for name, _ in named):
@@ -159,6 +167,13 @@ def panel_view(
         if lead is not None and len(tiles) > 1 and len(tiles) % columns == columns - 1:
             tiles, lead = [lead, *tiles], None  # fills the place that would be empty
     return Gallery(tuple(tiles), min(columns, len(tiles)), lead, None, scale, True, MAP, title=above)
+
+
+def _are_alike(row: Sequence[tuple[str | None, _Mapped]]) -> bool:
+    """Return whether maps can be read on one scale: their features are of one size, and so are their effects, roughly."""
+    own = [_attribution(each) for _, each in row]
+    limits = [each.effects.limit for each in own if not each.is_nothing]
+    return len(set(map(_features, own))) == 1 and max(limits, default=1.0) <= _ALIKE * min(limits, default=1.0)
 
 
 def _features(attribution: Attribution) -> object:
@@ -248,10 +263,24 @@ def _attribution(each: _Mapped) -> Attribution:
     return own
 
 
-def _tile(name: str | None, each: _Mapped, by_method: bool) -> View:
-    """Return a map with its title, without sentences below it."""
+def _tile(name: str | None, each: _Mapped, by_method: bool, above: _Mapped | None = None) -> View:
+    """Return a map with its title and without sentences; with its score alone if its question stands ``above`` it already."""
     view = each.view() if hasattr(each, "view") else _attribution(each).view()
-    own = _attribution(each)
+    asked, own = (None if one is None else _asked(one) for one in (above, each))
+    if name is None and asked == own:
+        return replace(view, effects=_unnamed(view.effects), note="")  # type: ignore[attr-defined, call-arg]  # all have them
     if name is None and by_method:
-        name = f"{own.metadata.get('method', '')}: {own.effects.title}"
+        name = f"{_asked(each)[1]}: {_attribution(each).effects.title}"
     return replace(view, title=name if name is not None else view.title, note="")
+
+
+def _asked(each: _Mapped) -> tuple[str, str]:
+    """Return the question and the method."""
+    own = _attribution(each)
+    return own.name, str(own.metadata.get("method", ""))
+
+
+def _unnamed(effects: Effects) -> Effects:
+    """Return effects whose question is said elsewhere."""
+    parts = (("", effects.parts[0][1]), *effects.parts[1:]) if effects.parts else ()
+    return replace(effects, question="", parts=parts)

@@ -16,7 +16,6 @@ import cocoax
 from cocoax.inputs import Names, Picture
 from cocoax.show import Bars, Effects, Gallery, HeatMap, Histogram, Paragraph, Photo, PlotOptions, Table, figure
 from cocoax.show.palette import COLOURS, colour_table
-from cocoax.show.pictures import _edges
 from cocoax.show.raster import heat_image
 from tests.results.samples import ATTRIBUTIONS, PHOTO, attribution, pairs, text, waves
 
@@ -157,6 +156,7 @@ def _laid_out(kind: str, shape: tuple[int, int]) -> Any:
         ((20, 60), None, "screen"),
         ((20, 60), "single", "paper"),
         ((60, 20), "single", "paper"),
+        ((60, 20), None, "screen"),
     ],
 )
 @pytest.mark.parametrize("kind", ["noisy", "extreme", "nothing", "one", "grid", "2 x 3"])
@@ -183,17 +183,12 @@ def test_draw__on_given_axes() -> None:
 
 def test_photo__outlines_what_is_marked() -> None:
     inside = np.array([[True, False], [False, False]])
-    assert sorted(map(tuple, _edges(inside).reshape(-1, 4).tolist())) == [
-        (0, 0, 0, 1),
-        (0, 0, 1, 0),
-        (0, 1, 1, 1),
-        (1, 0, 1, 1),
-    ]
     ax = plt.subplots()[1]
     figure.draw(Photo(PHOTO.numpy(), (0.0, 0.0, 0.5, 1.0), inside, title="$5"), ax)
     assert len(ax.images) == 2
-    segments = np.array(ax.collections[0].get_segments())
-    assert (segments[..., 0].max(), segments[..., 1].max()) == pytest.approx((9.5, 14.5))
+    own, edge = (collection.get_paths()[0].get_extents() for collection in ax.collections)  # a mark, and its dark edge
+    assert own.extents == pytest.approx(edge.extents)
+    assert own.extents == pytest.approx((-0.5, -0.5, 9.5, 14.5), abs=0.5)  # the quarter at the top left
 
 
 # --- bars, sounds, charts ---------------------------------------------------------------------------------------------------
@@ -325,9 +320,16 @@ def test_panel__of_dicts_nested_lists_and_methods() -> None:
     assert titles_of(cocoax.plots.panel({"x": {"a": photo, "b": photo}})) == ["x +0.50", "a", "b"]
     other = replace(words, metadata={"target": "x", "method": "KernelShap"})
     assert [title.split(":")[0] for title in titles_of(cocoax.plots.panel([words, other]))] == ["input", "Rise", "KernelShap"]
+    asked = replace(photo, metadata={**photo.metadata, "target": "x"}, score=0.3)
+    rows = cocoax.plots.panel([[photo, photo], [replace(photo, score=0.2), asked]])  # what stands above is not repeated
+    assert titles_of(rows) == ["the photo", *[f"{photo.name} +0.50"] * 2, "the photo", "+0.20", "x +0.30"]
     coarse = replace(photo, values=photo.values[:3, :4], standard_error=None)
     assert len(bars_of(cocoax.plots.panel([photo, photo]))) == 1
     assert len(bars_of(cocoax.plots.panel([photo, coarse]))) == 2  # features of other sizes have other scales
+    assert len(bars_of(cocoax.plots.panel([photo, replace(photo, values=photo.values * 4)]))) == 1
+    weak = cocoax.plots.panel([photo, replace(photo, values=photo.values * 6)])  # would be nearly white on the other's scale
+    assert len(bars_of(weak)) == 2
+    assert any("each map on a scale of its own" in text.get_text() for text in weak.texts)
     with pytest.raises(TypeError, match="of attributions"):
         cocoax.plots.panel([words, 3])
 

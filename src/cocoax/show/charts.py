@@ -44,7 +44,10 @@ def _(view: Bars, ax: Axes, options: PlotOptions = DEFAULT) -> None:
     unsure = effects.uncertain(0.0)[drawn] & (options.uncertainty != "none")  # a bar has a length, however short
     errors = None if effects.error is None else 2 * effects.error[drawn]
     colours = [share_rgb(value) for value in values]
-    bars = ax.barh(places, values, 1.6 * _LINE, xerr=errors, color=colours, error_kw={"lw": 0.7, "ecolor": "#777777"})
+    figure: Any = ax.get_figure()
+    tall = ax.get_position().height * figure.bbox.height / figure.dpi / max(float(rooms.sum()), _LINE)
+    thick = 1.6 * _LINE / min(max(tall, 1.0), 2.0)  # bars with much room are not fat
+    bars = ax.barh(places, values, thick, xerr=errors, color=colours, error_kw={"lw": 0.7, "ecolor": "#777777"})
     for bar, own in zip(bars, unsure, strict=True):
         if own and options.uncertainty == "hatch":  # paler, with stripes in its colour
             colour = bar.get_facecolor()
@@ -113,7 +116,7 @@ def _(view: Paragraph, ax: Axes, options: PlotOptions = DEFAULT) -> None:
 @size.register(Paragraph)
 def _(view: Paragraph, options: PlotOptions = DEFAULT) -> tuple[float, float]:
     lines = sum(len(line) // 45 + 1 for line in view.text.split("\n"))
-    return 3.4, 0.6 + 0.15 * min(lines, 18)
+    return 3.4, (0.6 if view.title else 0.25) + 0.15 * min(lines, 18)
 
 
 # --- sounds -----------------------------------------------------------------------------------------------------------------

@@ -18,7 +18,7 @@ from cocoax.show import figure
 from cocoax.show.drawing import DEFAULT
 from cocoax.show.options import PlotOptions
 from cocoax.show.palette import BLUE, DISTINCT, LONGEST, RED, TILE, css_gradient
-from cocoax.show.raster import data_uri, heat_image, inner_place, jpeg_uri, photo_uri, region_field, wav_uri
+from cocoax.show.raster import data_uri, heat_image, inner_place, jpeg_uri, outlined_places, photo_uri, wav_uri
 from cocoax.show.views import (
     Bars,
     Box,
@@ -165,14 +165,10 @@ def _traced(content: bytes, shape: tuple[int, int], box: Box) -> Sequence[tuple[
     from contourpy import contour_generator
 
     regions = np.frombuffer(content, np.int32).reshape(shape)
-    left, top, right, bottom = box
     found = []
     for number in np.unique(regions[regions >= 0]).tolist():
-        field = region_field(regions == number)
-        down, across = ((np.arange(-1, side - 1) + 0.5).clip(0, side - 2) / (side - 2) for side in field.shape)
-        xs, ys = 1000 * (left + across * (right - left)), 1000 * (top + down * (bottom - top))
-        lines = contour_generator(xs, ys, field).lines(0.5)
-        rings = ("L".join(f"{x:.0f} {y:.0f}" for x, y in _thinned(np.asarray(line))) for line in lines)
+        lines = contour_generator(*outlined_places(regions == number, box, (1000, 1000))).lines(0.5)
+        rings = ("L".join(f"{x + 0.5:.0f} {y + 0.5:.0f}" for x, y in _thinned(np.asarray(line))) for line in lines)
         found.append((number, "".join(f"M{ring}Z" for ring in rings)))
     return found
 

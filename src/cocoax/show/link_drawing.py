@@ -22,14 +22,16 @@ from cocoax.show.drawing import (
 from cocoax.show.fonts import columns, families, wrapped
 from cocoax.show.options import PlotOptions
 from cocoax.show.palette import DISTINCT, MAP
-from cocoax.show.raster import inner_place, region_field
+from cocoax.show.raster import inner_place, outlined_places
 from cocoax.show.views import Gallery, Link, Links, LinkSide, Photo, drawn_ratio
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import FigureBase
 
+Place = tuple[float, float]  # x and y
 _CHARACTER = 0.095  # inches
+_BADGE = 0.2  # inches from one number of a link to the next
 _LONGEST_LINE = 130  # characters; of longer texts only the linked words are drawn
 _LINKS = 5  # that are drawn between two pictures
 _LIST = 2.6  # inches of the list beside them
@@ -183,23 +185,23 @@ def _paint_regions(view: Links, figure: FigureBase, options: PlotOptions) -> Non
     above: Axes = own.add_axes((0, 0, 1, 1), zorder=5)  # in inches
     above.set(xlim=(0, room[0]), ylim=(0, room[1]))
     above.set_axis_off()
-    taken: list[tuple[float, float]] = []
+    taken: tuple[list[Place], list[Place]] = [], []  # of numbers, as fractions of the pictures
+    badges: list[Place] = []
     for number, link in enumerate(links):
         colour = DISTINCT[number % len(DISTINCT)]
         ends = []
-        for ax, side, features in zip(axes, (view.a, view.b), (link.a, link.b), strict=True):
-            x, y = _outlined(ax, side, features, colour)
+        for ax, side, features, own_taken in zip(axes, (view.a, view.b), (link.a, link.b), taken, strict=True):
             place = ax.get_position()
-            at = (room[0] * (place.x0 + x * place.width), room[1] * (place.y1 - y * place.height))
-            while any(np.hypot(at[0] - other[0], at[1] - other[1]) < 0.19 for other in taken):
-                at = (at[0] + 0.2, at[1])
-            taken.append(at)
-            ends.append(at)
+            apart = _BADGE / (room[0] * place.width), _BADGE / (room[1] * place.height)
+            x, y = _outlined(ax, side, features, colour, own_taken, apart)
+            own_taken.append((x, y))
+            ends.append((room[0] * (place.x0 + x * place.width), room[1] * (place.y1 - y * place.height)))
+        badges += ends
         (x, y), (u, v) = ends
         curve = Curve([(x, y), (x + (u - x) / 3, y), (u - (u - x) / 3, v), (u, v)], [1, 4, 4, 4])
         how: dict[str, Any] = {"lw": 0.8 + 4.2 * abs(link.value) / largest, "alpha": 0.8, "capstyle": "round"}
         above.add_patch(PathPatch(curve, fc="none", ec=colour, **how))
-    for order, end in enumerate(taken):
+    for order, end in enumerate(badges):
         label = {"boxstyle": "circle,pad=.22", "fc": DISTINCT[order // 2 % len(DISTINCT)], "ec": "white", "lw": 0.8}
         how = {"color": "white", "fontsize": look.small, "ha": "center", "va": "center_baseline", "bbox": label}
         above.text(*end, str(order // 2 + 1), **how)
@@ -238,17 +240,21 @@ def _muted(picture: np.ndarray) -> np.ndarray:
     return pale
 
 
-def _outlined(ax: Axes, side: LinkSide, features: Sequence[int], colour: str) -> tuple[float, float]:
-    """Outline features on the picture of a side; return a place inside of them, as fractions of the picture."""
+def _outlined(
+    ax: Axes, side: LinkSide, features: Sequence[int], colour: str, taken: Sequence[Place], apart: tuple[float, float]
+) -> Place:
+    """Outline features on the picture of a side; return a place inside of them, if possible ``apart`` from those taken."""
     height, width = _pixels(side).shape[:2]
     left, top, right, bottom = side.box
     inside = side.mask(features)
-    field = region_field(inside)
-    down, across = ((np.arange(-1, side - 1) + 0.5).clip(0, side - 2) / (side - 2) for side in field.shape)
-    xs = width * (left + across * (right - left)) - 0.5
-    ys = height * (top + down * (bottom - top)) - 0.5
+    xs, ys, field = outlined_places(inside, side.box, (width, height))
     ax.contour(xs, ys, field, levels=[0.5], colors="white", linewidths=2.4)
     ax.contour(xs, ys, field, levels=[0.5], colors=colour, linewidths=1.4)
     ax.contourf(xs, ys, field, levels=[0.5, 2.0], colors=colour, alpha=0.2)
-    x, y = inner_place(inside)
+    down, across = ((np.arange(side) + 0.5) / side for side in inside.shape)
+    xs, ys = left + across * (right - left), (top + down * (bottom - top))[:, None]
+    free = inside.copy()
+    for u, v in taken:
+        free &= ((xs - u) / apart[0]) ** 2 + ((ys - v) / apart[1]) ** 2 >= 1
+    x, y = inner_place(free if free.any() else inside)
     return left + x * (right - left), top + y * (bottom - top)

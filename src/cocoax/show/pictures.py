@@ -30,7 +30,7 @@ from cocoax.show.drawing import (
 from cocoax.show.fonts import families, wrapped
 from cocoax.show.options import PlotOptions
 from cocoax.show.palette import BAR, GAP, MARK, MARK_EDGE
-from cocoax.show.raster import fitted_photo, heat_image
+from cocoax.show.raster import fitted_photo, heat_image, outlined_places
 from cocoax.show.views import Gallery, HeatMap, Paragraph, Photo, View
 
 if TYPE_CHECKING:
@@ -87,36 +87,19 @@ def _show_map(view: HeatMap, ax: Axes, options: PlotOptions, longest: int) -> No
 
 
 def _show_photo(view: Photo, ax: Axes) -> None:
-    from matplotlib.collections import LineCollection
-    from matplotlib.patheffects import Stroke
-
     height, width = view.picture.shape[:2]
     ax.imshow(view.picture, aspect="auto")
     if view.marked is not None:
-        left, top, right, bottom = (part * side for part, side in zip(view.box, (width, height) * 2, strict=True))
-        inside = view.marked.astype(bool)
+        xs, ys, field = outlined_places(view.marked, view.box, (width, height))
         if view.fade:
-            veil = np.ones((*inside.shape, 4))
-            veil[..., 3] = 0.75 * ~inside
-            ax.imshow(veil, extent=(left - 0.5, right - 0.5, bottom - 0.5, top - 0.5), interpolation="nearest", aspect="auto")
-        scale = np.array([(right - left) / inside.shape[1], (bottom - top) / inside.shape[0]])
-        edges = _edges(inside) * scale + np.array([left - 0.5, top - 0.5])
-        lines = LineCollection(list(edges), colors=MARK, linewidths=1.2, capstyle="round")
-        lines.set_path_effects([Stroke(linewidth=2.2, foreground=MARK_EDGE), Stroke(linewidth=1.2, foreground=MARK)])
-        ax.add_collection(lines)
+            veil = np.ones((*(side - 2 for side in field.shape), 4))
+            veil[..., 3] = 0.75 * (1 - field[1:-1, 1:-1])
+            ax.imshow(veil, extent=(xs[0], xs[-1], ys[-1], ys[0]), interpolation="bilinear", aspect="auto")
+        for colour, points in ((MARK_EDGE, 2.4), (MARK, 1.3)):
+            ax.contour(xs, ys, field, levels=[0.5], colors=colour, linewidths=points)
         ax.set_xlim(-0.5, width - 0.5)
         ax.set_ylim(height - 0.5, -0.5)
     ax.set_axis_off()
-
-
-def _edges(inside: np.ndarray) -> np.ndarray:
-    """Return the lines between pixels inside and outside of a mask, ``[lines, 2, (x, y)]``."""
-    padded = np.pad(inside, 1)
-    rows, columns = np.nonzero(padded[1:, 1:-1] != padded[:-1, 1:-1])  # a line above pixel (row, column)
-    across = np.stack([np.stack([columns, rows], 1), np.stack([columns + 1, rows], 1)], 1)
-    rows, columns = np.nonzero(padded[1:-1, 1:] != padded[1:-1, :-1])
-    down = np.stack([np.stack([columns, rows], 1), np.stack([columns, rows + 1], 1)], 1)
-    return np.concatenate([across, down]).astype(float)
 
 
 def _alone(view: HeatMap | Photo) -> Gallery:
@@ -248,14 +231,16 @@ def _arranged(view: Gallery, options: PlotOptions, tile: float) -> _Panel:
     few = (
         options.limit is None and view.limit is None and any(each.beyond and end == each.effects.limit for each, end in maps)
     )
+    own = ", each map on a scale of its own" if view.scale == "each" and len({end for _, end in maps}) > 1 else ""
     notes = [
-        "Colours: " + "; ".join(meanings) if bars and not label else "",
+        f"Colours: {'; '.join(meanings)}{own}" if bars and not label else "",
         noise_note([(each.effects, end) for each, end in maps], options),
         next((each.beyond for each, _ in maps if each.beyond), "") if few else "",
     ]
     words = ". ".join(part for part in notes if part)
     note = wrapped(words, letters(0.88 * (options.inches or width), look.small)) if words else ""
-    foot = 0.09 + (note.count("\n") + 1) * line_height(look.small) if note else 0.0
+    foot = 0.25 * line_height(look.small) if bars else 0.0  # a number at the end of a bar reaches below it
+    foot = 0.09 + (note.count("\n") + 1) * line_height(look.small) if note else foot
     return _Panel(rows, tile, heights, headings, beside, label, note, lead, top, width, foot)
 
 

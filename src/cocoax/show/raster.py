@@ -15,7 +15,7 @@ from PIL import Image
 
 from cocoax.show.options import PlotOptions
 from cocoax.show.palette import LONGEST, NEUTRAL, OPACITY, OUTLINE, PALE, STRIPES, UNKNOWN, colour_table
-from cocoax.show.views import WHOLE, HeatMap
+from cocoax.show.views import WHOLE, Box, HeatMap
 
 _COARSE = 20  # cells or fewer along a side: a grid
 _MOST_REGIONS = 400  # whose outlines are drawn smoothly
@@ -149,17 +149,22 @@ def fitted_photo(picture: np.ndarray, longest: int) -> np.ndarray:
     return np.asarray(image)
 
 
-def region_field(inside: np.ndarray) -> np.ndarray:
-    """Return a mask ``[H, W]`` with a border of one pixel, whose outline is at one half.
+def outlined_places(inside: np.ndarray, box: Box, size: tuple[int, int]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return x and y of columns and rows over a box of a picture, and a field whose outline at one half is that of a mask.
 
-    Outlines of pixels are smooth, those of the cells of a grid have corners.
+    The picture is ``size`` wide and high. The field has a border; outlines of pixels are smooth, those of the cells of a grid
+    have corners.
     """
     from scipy.ndimage import gaussian_filter
 
     mask = inside.astype(np.float32)
-    if min(inside.shape) <= _COARSE:
-        return np.pad(np.kron(mask, np.ones((_COARSE, _COARSE), np.float32)), 1)
-    return np.pad(gaussian_filter(mask, 1.2, mode="nearest"), 1)
+    coarse = min(inside.shape) <= _COARSE
+    field = np.kron(mask, np.ones((_COARSE, _COARSE))) if coarse else gaussian_filter(mask, 1.2, mode="nearest")
+    field = np.pad(field, 1)
+    left, top, right, bottom = box
+    down, across = ((np.arange(-1, side - 1) + 0.5).clip(0, side - 2) / (side - 2) for side in field.shape)
+    xs, ys = left + across * (right - left), top + down * (bottom - top)
+    return size[0] * xs - 0.5, size[1] * ys - 0.5, field
 
 
 def inner_place(inside: np.ndarray) -> tuple[float, float]:
