@@ -14,7 +14,6 @@ from cocoax.questions.windows import Window
 from cocoax.results import Result, ResultList
 from cocoax.results.interactions import NOTHING
 from cocoax.show import Gallery, Table, View
-from cocoax.show.fonts import wrapped
 from cocoax.similarity import Similarity
 
 HOW_TO_READ = (
@@ -279,6 +278,8 @@ class Match(Result):
     def views(self) -> list[View]:
         """Return both sides beside each other, what is known exactly, and the links between parts where there are any."""
         links = self.interactions.views() if self.has_interactions else []
+        if links and not self.interactions.is_nothing:
+            links = [replace(view, title="Parts that go together") for view in links]
         exact = [] if self.exact is None else [self.exact]
         return [*self.sentence_views(), Gallery(self._tiles, 2, colour_bars=True, inches=5.5), *exact, *links]
 
@@ -320,9 +321,10 @@ class Match(Result):
 
 def _side_view(heading: str, side: MatchSide) -> View:
     """Return one side under what it is like."""
-    title = wrapped(f"{heading}: what makes it like {side.attribution.name}", 52, 3)
     view = side.attribution.view()
-    note = " ".join((f"{side.score_in_words}.", view.note, *side.attribution.remarks))
+    total = "" if side.foil is None and side.window is None else f"{side.score_in_words}."
+    note = " ".join(filter(None, (total, view.note, *side.attribution.remarks)))
+    title = f"{heading}: what makes it like {side.attribution.name}"
     return replace(view, title=f"{title}\nscore {side.attribution.score:+.3f}", note=note)
 
 

@@ -349,8 +349,8 @@ class Link(NamedTuple):
 
     @property
     def label(self) -> str:
-        """Both names, the value and its error: ``red – rot +0.120 ± 0.010``."""
-        return f"{self.names[0]} – {self.names[1]}  {value_label(self.value, self.error)}"
+        """Both names, the value and its error: ``red – rot: +0.120 ± 0.010``."""
+        return f"{self.names[0]} – {self.names[1]}: {value_label(self.value, self.error)}"
 
 
 @dataclass(frozen=True, eq=False)

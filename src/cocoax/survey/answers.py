@@ -19,6 +19,7 @@ from cocoax.references import Reference
 from cocoax.results import Attribution, ResultList
 from cocoax.seeding import stream
 from cocoax.show import Bars, Effects, Gallery, HeatMap, Histogram, Table, View
+from cocoax.show.views import value_label
 from cocoax.survey.items import Scalar, plain_value
 from cocoax.targets import Target, similarity_to
 
@@ -216,8 +217,10 @@ class Survey(ResultList[RankedRow]):
         views = self._overview()
         for title, placed in (("Highest", highest), ("Lowest", lowest)):
             if placed:
-                note = f"The strongest colour is a change of the score of {limit:.3g}; all maps have this scale."
-                views.append(Gallery(tuple(map(_tile, placed)), limit=limit, title=title, note=note))
+                tiles = tuple(map(_tile, placed))
+                scaled = all(isinstance(tile, HeatMap) for tile in tiles)  # they have a colour bar
+                note = "" if scaled else f"The strongest colour is a change of the score of {limit:.3g}, everywhere."
+                views.append(Gallery(tiles, limit=limit, scale="all", colour_bars=True, title=title, note=note))
         return [*views, self._listed(shown)]
 
     def _overview(self) -> list[View]:
@@ -232,7 +235,7 @@ class Survey(ResultList[RankedRow]):
             names = tuple(f"{part.name} ({part.count} times)" for part in words)
             views.append(Bars(effects, names, "given", title="What raises and lowers it on average"))
         scores = {"score": self.scores, **self.score_parts}
-        views += [Histogram({"": values}, name[:60], title=name[:60]) for name, values in scores.items()]
+        views += [Histogram({"": values}, title=name[:60]) for name, values in scores.items()]
         return [Gallery(tuple(views), min(len(views), 4), colour_bars=True, inches=3.4)]
 
     def _listed(self, shown: Sequence[RankedRow]) -> Table:
@@ -288,11 +291,9 @@ class Survey(ResultList[RankedRow]):
 
 def _tile(placed: RankedRow) -> View:
     """Return the tile of one input: its map, score and metadata."""
-    error = placed.attribution.standard_error
-    doubt = "" if error is None else f" (map ± {float(error.flatten()[0]):.2g})"
     known = ", ".join(f"{value}" for value in placed.columns.values() if value is not None)[:80]
     note = " · ".join(filter(None, (placed.id, known)))
-    return replace(placed.attribution.view(), title=f"{placed.attribution.score:+.3f}{doubt}", note=note, alt=placed.id)
+    return replace(placed.attribution.view(), title=value_label(placed.attribution.score, None), note=note, alt=placed.id)
 
 
 def _plain(placed: RankedRow) -> dict[str, Any]:
