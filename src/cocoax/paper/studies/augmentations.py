@@ -104,7 +104,7 @@ class AugmentedPicture(ResultList[_Augmented]):
             replace(each.attribution.view(), title=f"similarity {each.similarity:.2f}", note="") for each in self.variants
         ]
         limit = max(float(each.attribution.relative.abs().max()) for each in self.variants) or 1.0
-        return [Gallery((*photos, *maps), columns=len(maps), limit=limit, inches=2.0)]
+        return [Gallery((*photos, *maps), columns=len(maps), limit=limit, scale="row", colour_bars=True, inches=2.0)]
 
     def table(self) -> Table:
         """Return a row for each variant."""
