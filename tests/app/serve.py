@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 import time
 from contextlib import closing
-from itertools import permutations
+from itertools import combinations
 from pathlib import Path
 
 import torch
@@ -31,8 +31,7 @@ class Slow(Colours):
 
 def flags_index(encoder: cocoax.Encoder, folder: Path) -> Path:
     """Make an index of flags of two colours each."""
-    colours = ("red", "green", "blue", "white")
-    pairs = list(permutations(colours, 2))[:8]
+    pairs = list(combinations(("red", "green", "blue", "white", "black"), 2))[:8]
     (folder / "flags").mkdir()
     for left, right in pairs:
         flag(left, right).save(folder / f"flags/{left}-{right}.png")

@@ -68,6 +68,12 @@ def test_search__ranks_and_explains(service: EncoderService) -> None:
     assert html.escape(EVIL) in page
 
 
+@pytest.mark.parametrize("documents", ["red", "green\nred", "green\nred\nblue"])
+def test_search__of_few_documents(service: EncoderService, documents: str) -> None:
+    view = next(view for view in views_of(service) if isinstance(view, SearchView))
+    assert f"The first {len(documents.splitlines())} of" in view.shown({"query": "red", "documents": documents}, {})
+
+
 @pytest.mark.parametrize(
     ("texts", "word"),
     [

@@ -353,7 +353,8 @@ class SearchView(TaskView):
         ranks = zip(range(1, len(hits) + 1), scores[order].tolist(), hits, strict=True)
         rows = tuple((rank, float(f"{score:.4g}"), hit[:300]) for rank, score, hit in ranks)
         ranked = Table(("rank", "similarity", "document"), rows, title=f"The first {len(rows)} of {len(scores):,}")
-        found = cocoax.explain_hits(encoder, query, hits[:EXPLAINED], hits[1:4] or None, progress=False)
+        rivals = hits[1 : EXPLAINED + 1] if len(hits) > 2 else None  # one of two hits would have itself for a rival
+        found = cocoax.explain_hits(encoder, query, hits[:EXPLAINED], rivals, progress=False)
         return found, (ranked,)
 
     def read(self, path: Path, texts: Mapping[str, str]) -> str:
@@ -427,8 +428,10 @@ class DatasetView(TaskView):
         if not like and (unlike or not texts.get("input", "").strip()):
             raise ValueError("There is no question; write one, or choose inputs that the others are compared with.")
         sides = (
-            Side(encoded=self.index.reference(rows, name=f"{len(rows)} {what}")) if rows else Side()
-            for rows, what in ((like, "chosen inputs"), (unlike, "other inputs"))
+            Side(encoded=self.index.reference(rows, name=f"{len(rows)} {what} input{'s' * (len(rows) > 1)}"))
+            if rows
+            else Side()
+            for rows, what in ((like, "chosen"), (unlike, "other"))
         )
         return Question(*sides, similarity=self.index.similarity)
 
