@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
 _LINE, _LINES = 0.14, 4  # inches of a line of a bar's name, and the most lines it has
+_WAVE: Any = {"color": "#222222", "alpha": 0.6}  # of a waveform, through which the colours behind it can be seen
 _WAVEFORM = 4000  # columns of a drawn waveform; no screen shows more, and a line through every sample takes long
 
 # --- bars and words ---------------------------------------------------------------------------------------------------------
@@ -66,7 +67,8 @@ def _(view: Bars, ax: Axes, options: PlotOptions = DEFAULT) -> None:
     ax.set_xlabel("\n".join(wrapped(line, width) for line in words), color=options.look.quiet)
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
-    draw_title(ax, view, options)
+    longest = max((len(line) for label in labels for line in label.split("\n")), default=0)
+    draw_title(ax, view, options, 0.2 + longest * options.look.small * 0.6 / 72)
 
 
 @size.register(Bars)
@@ -165,9 +167,9 @@ def _draw_waveform(view: SoundMap, ax: Axes) -> None:
     starts = np.arange(0, len(view.waveform), step)
     low, high = np.minimum.reduceat(view.waveform, starts), np.maximum.reduceat(view.waveform, starts)
     if step == 1:
-        ax.plot(starts / view.rate, view.waveform, color="black", linewidth=0.5)
+        ax.plot(starts / view.rate, view.waveform, linewidth=0.5, **_WAVE)
     else:
-        ax.fill_between((starts + step / 2) / view.rate, low, high, color="black", linewidth=0.3)
+        ax.fill_between((starts + step / 2) / view.rate, low, high, linewidth=0, **_WAVE)
     ax.set_yticks([])
 
 

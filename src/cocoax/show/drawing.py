@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 DEFAULT = PlotOptions()
 LITERAL: dict[str, Any] = {"parse_math": False}  # dollars are dollars, not the beginning of a formula
 _WIDTH = 0.55  # of a letter, as a part of its height
+_AXES = 0.775  # of the width of a figure: that of axes before a layout
 
 
 @singledispatch
@@ -90,10 +91,11 @@ def draw_heading(ax: Axes, words: tuple[str, str], look: Style, across: float = 
         ax.annotate(detail, **place, va="bottom", ha="left", fontsize=look.small, color=look.quiet, **how)
 
 
-def draw_title(ax: Axes, view: View, options: PlotOptions) -> None:
-    """Write the heading of a chart above it, in lines that fit its width."""
+def draw_title(ax: Axes, view: View, options: PlotOptions, beside: float = 0.0) -> None:
+    """Write the heading of a chart above it, in lines that fit its width; names to its left take the inches ``beside`` it."""
     figure: Any = ax.get_figure()
     width = ax.get_position().width * figure.bbox.width / figure.dpi if figure is not None else 4.0
+    width = min(width, width / _AXES - beside) if beside else width  # before the layout makes room for names
     draw_heading(ax, heading(view, options, max(width, 1.0)), options.look)
 
 
