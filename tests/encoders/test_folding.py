@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import copy
+import threading
+import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 import torch
@@ -11,6 +14,7 @@ from torch import Tensor, nn
 
 import cocoax
 from cocoax.encoders.fast_encoder import FastEncoder, agree
+from cocoax.encoders.forward import locked
 from cocoax.paper.networks.resnet import cifar_resnet18
 from tests.encoders.networks import merging, norm, plain
 
@@ -317,6 +321,23 @@ def test_a_fold_is_tried_on_the_first_batch_of_an_explicand_only(inputs: Tensor)
         assert sum(seen) == 16
         cocoax.insertion(encoder, inputs[0], torch.rand(16, 16), cocoax.representation_similarity(), steps=10)
         assert sum(seen) == 16 + 2 + 9
+
+
+def test_hooks_that_another_thread_has_for_a_moment(inputs: Tensor) -> None:
+    module = plain()
+    fast = FastEncoder(encoder := cocoax.Encoder(module), list(inputs[:2]), encoder.encode(inputs[:2]))
+    hooked = threading.Event()
+
+    def look() -> None:
+        with locked(module), module[0].register_forward_hook(lambda *_: None):
+            hooked.set()
+            time.sleep(0.2)
+
+    with ThreadPoolExecutor(1) as pool:
+        looking = pool.submit(look)
+        hooked.wait()
+        assert norms(fast.encoder.module) == 0
+        looking.result()
 
 
 def test_agree__holds_each_entry_against_its_own_size() -> None:

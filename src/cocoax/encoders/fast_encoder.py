@@ -404,11 +404,13 @@ class FastEncoder:
         """The folded copy, kept while weights stay what they are; None where nothing can be folded or the fold is wrong."""
         encoder, owner, shape = self.plain, self.plain.owner, self._examples[0].shape
         alike = all(example.shape == shape and example.is_floating_point() for example in self._examples)
-        if owner is None or not alike or not can_be_faster(encoder):
+        if owner is None or not alike:
             return None
-        version = encoder._weights.version(), encoder.device
         # Parameters must not be inference tensors, which later gradients could not use.
         with locked(owner), torch.inference_mode(False), torch.no_grad():
+            if not can_be_faster(encoder):  # another thread's hooks, which it removes under the lock, do not count
+                return None
+            version = encoder._weights.version(), encoder.device
             batch = encoder.collate(torch.stack(list(self._examples)))
             kept = encoder._copies if encoder._copies is not None and encoder._copies.version == version else None
             if kept is not None and (kept.folded is None or self._gives_expected(kept.folded, batch)):
