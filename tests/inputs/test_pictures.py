@@ -319,3 +319,13 @@ def test_explicand__floats_from_0_to_1_are_a_picture(dtype: type) -> None:
     assert grey.is_one(floats[..., 0])
     assert torch.equal(grey.represent(floats[..., 0]), grey.represent(array[..., 0]))
     assert torch.equal(encoder.prepare(floats.transpose(2, 0, 1)), torch.from_numpy(floats.transpose(2, 0, 1)))
+
+
+@pytest.mark.parametrize("low", [0.0, -4.0])
+@pytest.mark.parametrize("channels", [3, 4])
+def test_explicand__floats_beyond_1_are_no_picture_and_no_tensor(low: float, channels: int) -> None:
+    encoder = Encoder(SmallNet(), ImagePreprocess(resize=8, crop=8))
+    floats = np.linspace(low, 255, 12 * 10 * channels).reshape(12, 10, channels)
+    for item in (floats, torch.from_numpy(floats)):
+        with pytest.raises(ValueError, match=r"must have values from 0 to 1. Got \[12, 10, .*to 255 instead; divide"):
+            encoder.explicand(item)

@@ -155,9 +155,14 @@ def is_float_picture(array: object) -> bool:
         return False
     assert isinstance(array, Tensor | np.ndarray)
     shape = tuple(array.shape)
-    if len(shape) not in (2, 3) or min(shape[:2]) < _SHORTEST or shape[2:] not in ((), (3,), (4,)):
+    if not (len(shape) == 2 or _ends_in_channels(shape)) or min(shape[:2]) < _SHORTEST:
         return False
     return math.prod(shape) <= 4 * _MAX_PIXELS and bool(array.min() >= 0 and array.max() <= 1)
+
+
+def _ends_in_channels(shape: Sequence[int]) -> bool:
+    """Whether a shape is that of a picture ``[H, W, 3 or 4]``, and not of ``[C, H, W]``."""
+    return len(shape) == 3 and min(shape[:2]) >= _SHORTEST and shape[2] in (3, 4)
 
 
 def _from_array(array: np.ndarray) -> Image.Image:
@@ -514,8 +519,15 @@ class Pictures(Inputs):
         return other
 
     def _check_range(self, tensor: Tensor) -> None:
-        """Caution if a tensor that should be preprocessed looks like pixels from 0 to 255, or from 0 to 1."""
+        """Caution if a tensor that should be preprocessed looks like pixels from 0 to 255, or from 0 to 1; raise for others
+        than 0 to 1 of a picture ``[H, W, 3 or 4]``."""
         most, least = float(tensor.detach().max()), float(tensor.detach().min())
+        if self.preprocess is not None and _ends_in_channels(tensor.shape):
+            raise ValueError(
+                f"A picture of floats [H, W, 3 or 4] must have values from 0 to 1. Got {list(tensor.shape)} with values from "
+                f"{least:.4g} to {most:.4g} instead; divide it by its largest possible value, or pass a uint8 "
+                "array, or a prepared tensor [C, H, W]."
+            )
         if 0 <= least < most <= 1 and isinstance(self.preprocess, ImagePreprocess) and self.preprocess.alters(tensor.shape):
             caution(
                 "not normalised",

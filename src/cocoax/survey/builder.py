@@ -513,7 +513,8 @@ class EntryBuilder:
             return _encoded(masked, plan)
         if shape not in self._fast:
             representations = _encoded(masked, plan)
-            self._fast[shape] = masked.fast
+            self._fast[shape] = FastEncoder(self.encoder, (), masked.anchors[:0])  # without the examples, which are large
+            self._fast[shape].adopt(masked.fast)
             return representations
         masked.fast.adopt(self._fast[shape])
         representations = _encoded(masked, plan)
