@@ -212,6 +212,23 @@ def test_text__missing_tower_says_where_there_is_one(encoder: Encoder) -> None:
         _ = encoder.text
 
 
+def test_release_text__pictures_are_encoded_as_before(net: SmallNet) -> None:
+    tower = SmallNet(seed=1)
+    encoder = Encoder(net, text=Encoder(tower))
+    before = encoder.represent(images(2))
+    encoder.release_text()
+    assert {part.device.type for part in tower.parameters()} == {"meta"}
+    close(encoder.represent(images(2)), before)
+    with pytest.raises(ValueError, match="is on the meta device"):
+        _ = encoder.space
+
+
+def test_release_text__weights_that_pictures_need_stay(net: SmallNet) -> None:
+    encoder = Encoder(net, text=Encoder(nn.Sequential(net, nn.Flatten())))
+    encoder.release_text()
+    assert {part.device.type for part in net.parameters()} == {"cpu"}
+
+
 # --- progress -----------------------------------------------------------------------------------------------------------
 
 

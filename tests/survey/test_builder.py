@@ -225,6 +225,18 @@ def test_build__an_encoder_given_by_name_sees_what_commands_see(
     assert recipe["method"]["baseline"]["type"] == "Mean"
 
 
+@pytest.mark.parametrize("named", [True, False])
+def test_build__only_an_encoder_given_by_name_loses_its_text_tower(
+    named: bool, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    own = photos.encoder()
+    encoder = cocoax.Encoder(own.module, own.preprocess, text=photos.encoder(), name="halves")
+    monkeypatch.setattr(building, "load", lambda name, device: encoder)
+    index = build("halves" if named else encoder, folder, tmp_path / "index", METHOD)
+    assert len(index) == 10
+    assert encoder.text.device.type == ("meta" if named else "cpu")
+
+
 def test_build__tells_how_many_failed(
     folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

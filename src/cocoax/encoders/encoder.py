@@ -294,6 +294,13 @@ class Encoder:
                 tower._autocast, tower._checked, tower._copies = precision, 0, None
         return self
 
+    def release_text(self) -> None:
+        """Free the weights of a text tower of its own; its vectors, and the space of both, cannot be computed afterwards."""
+        text = None if self._text is None else self._text.owner
+        own = set() if self.owner is None else set(self.owner.parameters())
+        if text is not None and own.isdisjoint(text.parameters()):
+            text.to("meta")
+
     # --- the same encoder around another module -----------------------------------------------------------------------
 
     def with_module(self, module: nn.Module, name: str) -> Self:
