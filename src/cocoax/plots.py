@@ -6,7 +6,7 @@ standard errors includes zero. Scales are centred at zero.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Literal, Protocol
 
@@ -212,6 +212,8 @@ def _headed(
 
 def _rows(given: Panels) -> Iterator[_Row]:
     """Go through rows of attributions, each with its name and theirs, where they have one."""
+    if not isinstance(given, Iterable):
+        raise TypeError(f"The 'attributions' must be a list or a dict of them. Got {type(given).__name__} instead.")
     parts: list[tuple[str | None, Any]] = (
         list(given.items()) if isinstance(given, Mapping) else [(None, each) for each in given]
     )

@@ -332,6 +332,8 @@ def test_panel__of_dicts_nested_lists_and_methods() -> None:
     assert any("each map on a scale of its own" in text.get_text() for text in weak.texts)
     with pytest.raises(TypeError, match="of attributions"):
         cocoax.plots.panel([words, 3])
+    with pytest.raises(TypeError, match=r"a list or a dict of them\. Got float"):
+        cocoax.plots.panel(0.0)  # type: ignore[arg-type]
 
 
 def test_panel__a_row_is_of_one_photo() -> None:
