@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 import cocoax
+from cocoax import survey
 
 
 def test_all__every_name_resolves() -> None:
@@ -88,4 +89,4 @@ def test_names__an_error_inside_of_a_room_is_not_hidden(monkeypatch: pytest.Monk
 def test_reference__has_every_name_and_no_other() -> None:
     page = Path(__file__).parent.parent / "docs" / "reference" / "api.md"
     listed = re.findall(r"^   (\w+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
-    assert sorted(listed) == sorted(set(cocoax.__all__) - {"__version__"})
+    assert sorted(listed) == sorted({*cocoax.__all__, *survey.__all__} - {"__version__"})
