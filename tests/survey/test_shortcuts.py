@@ -23,6 +23,10 @@ def test_shortcuts__an_input_that_rests_on_another_place_comes_first(tmp_path: P
     assert found.suspects[0].cell == (0, 0)
     assert found.suspects[0].p == pytest.approx(1 / 21)
     assert len(found.suspects) == 40  # a class of one, and an input of no class, are left out
+    assert found.remarks == ("Left out: noon (1 input). A class needs 20.",)
+    assert found.summary == (
+        "With 40 inputs this test can hardly find anything (39 would have to stand out); the most unusual are listed."
+    )
     assert found.attributions(1)[0].score == pytest.approx(float(index.ask(found.classes.target("dawn")).scores[4]), abs=1e-6)
 
 
@@ -76,6 +80,10 @@ def test_shortcuts__how_many_must_stand_out_is_said(tmp_path: Path) -> None:
     assert repr(own.shortcuts()) == "Shortcuts('label', 0 of 40 inputs with q < .05, which takes 39 that stand out)"
     classes = Classes(own, "label", np.arange(1000), names)
     assert Shortcuts(own, classes, [], {}).needed == 40
+    unusual = own.shortcuts().suspects[0]
+    enough = Shortcuts(own, classes, [replace(unusual, q=0.5)] * 1000, {})
+    assert enough.summary.startswith("0 of 1000 inputs are like their label for unusual reasons")
+    assert enough.remarks == ()
 
 
 def test_within__members_are_compared_with_as_many_others() -> None:
@@ -98,7 +106,7 @@ def test_shortcuts__of_texts_there_are_none(index: Index, monkeypatch: pytest.Mo
 
 
 def test_classes__one_class_has_nothing_to_be_told_apart_from(index: Index) -> None:
-    with pytest.raises(ValueError, match="'label' has 0 with at least 20 inputs"):
+    with pytest.raises(ValueError, match=r"'label' has 0 with at least 20 inputs\. Left out: dawn \(12 inputs\)\."):
         index.shortcuts(where={"label": "dawn"})
     with pytest.raises(ValueError, match="There is no column 'kind'"):
         index.typicality("kind")

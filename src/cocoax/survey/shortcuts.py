@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
 _MIN_CLASS_SIZE = 20  # inputs of a class: the median of fewer maps is too uncertain
 _SIZE_RATIO = 1.25  # classes whose sizes differ by less are compared at the smallest of them
 _FALSE_DISCOVERY_RATE = 0.05  # below which an input stands out
+_HARDLY = 0.1  # of all inputs: where more must stand out before any q is small, the test hardly finds anything
+_NAMED = 5  # classes that were left out are named, of more the largest
 
 
 @dataclass(frozen=True, eq=False)
@@ -91,10 +93,20 @@ class Shortcuts(ResultList[Suspect]):
     def summary(self) -> str:
         """The number of inputs that stand out."""
         certain = sum(suspect.q < _FALSE_DISCOVERY_RATE for suspect in self.suspects)
+        if not certain and self.needed > _HARDLY * len(self.suspects):
+            return (
+                f"With {len(self.suspects)} inputs this test can hardly find anything ({self.needed} would have to stand "
+                "out); the most unusual are listed."
+            )
         return (
             f"{certain} of {len(self.suspects)} inputs are like their {self.classes.label} for unusual reasons (q < .05), "
             f"for which {self.needed} must stand out."
         )
+
+    @property
+    def remarks(self) -> tuple[str, ...]:
+        """Which classes were left out, since they are too small."""
+        return (f"{self.classes.too_small} A class needs {_MIN_CLASS_SIZE}.",) if self.classes.left_out else ()
 
     def views(self, count: int = 12) -> list[View]:
         """Return the maps of the most unusual inputs, and a table of more."""
@@ -119,6 +131,7 @@ class Classes:
         label: the column of the classes.
         rows: numbers of the rows.
         values: the class of each.
+        left_out: how many inputs each class has that is too small.
 
     """
 
@@ -126,6 +139,7 @@ class Classes:
     label: str
     rows: np.ndarray
     values: np.ndarray
+    left_out: Mapping[str, int] = field(default_factory=dict)
 
     @classmethod
     def of(cls, index: Index, label: str, rows: np.ndarray | None = None, least: int = 2) -> Classes:
@@ -133,12 +147,22 @@ class Classes:
         known, values = index.labelled(label, rows)
         names, counts = np.unique(values, return_counts=True)
         many = np.isin(values, names[counts >= least])
-        found = cls(index, label, known[many], values[many])
+        left_out = {str(name): int(count) for name, count in zip(names, counts, strict=True) if count < least}
+        found = cls(index, label, known[many], values[many], left_out)
         if len(found.names) < 2:
             raise ValueError(
                 f"A class is told apart from others, and {label!r} has {len(found.names)} with at least {least} inputs."
+                + (f" {found.too_small}" if left_out else "")
             )
         return found
+
+    @property
+    def too_small(self) -> str:
+        """The classes that were left out, in a sentence."""
+        largest = sorted(self.left_out.items(), key=lambda item: -item[1])
+        named = [f"{name} ({count} {'input' if count == 1 else 'inputs'})" for name, count in largest[:_NAMED]]
+        named += [f"{len(largest) - _NAMED} more"] if len(largest) > _NAMED else []
+        return f"Left out: {', '.join(named)}."
 
     @property
     def names(self) -> list[str]:
