@@ -90,12 +90,12 @@ def build_index(
     """
     from cocoax.data.labelled import check_split
     from cocoax.survey import build
-    from cocoax.survey.storage import shard_files
+    from cocoax.survey.storage import read_metadata, shard_files
 
     check_split(split)
     method = cocoax.Rise(samples=samples, seed=seed)
     method = method if grid is None else replace(method, grid=grid)
-    with resumable(lambda: f"kept {counted(len(shard_files(out)), 'file')} in {out}"):
+    with resumable(lambda: f"kept {counted(sum(len(read_metadata(file)) for file in shard_files(out)), 'input')} in {out}"):
         index = build(
             encoder,
             data,

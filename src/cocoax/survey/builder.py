@@ -60,6 +60,8 @@ _MAX_DROPPED_SHARE = 0.5  # of all entries: more than that are dropped only if i
 _NOISE = 4  # random sums of the error of a whole map: an error is then known to about 1 / sqrt(2 * 4), 35 %
 _GROUP = 8  # inputs that are read while the encoder is at work, and whose anchors are encoded together; two are in memory
 _SHARD = 256  # inputs in a file, if they take less than a minute
+_MINUTES = 100.0  # seconds from which on the announcement says what takes less
+_MANY = 80  # samples, of which a quarter still makes a map
 _PATIENCE = 60.0  # seconds after which a file is written, unless its size was given
 
 
@@ -203,11 +205,16 @@ def _with_baseline(method: RemovalMethod, baseline: str | None, encoder: Encoder
 
 
 def _check_folder(folder: UnitFolder, manifest: Manifest) -> Manifest | None:
-    """Return the manifest that is there; raise if the folder holds something else than an index that was made in this way."""
+    """Return the manifest that is there; raise if the folder holds something else than an index that was made in this way.
+
+    An index without any entry is taken over, however it was begun.
+    """
     if not (folder.folder / folder.head).exists():
         folder.check_unused()
         return None
     earlier = Manifest.load(folder.folder)
+    if not folder.files():
+        return None
     earlier.check(manifest)
     return earlier
 
@@ -245,7 +252,13 @@ class _Progress:
             else f"{seconds / 3600:.1f} h"
         )
         size = table.nbytes / len(table) * total
-        self.announce(f"{total} {self.manifest.nouns}: about {duration} and {size / 1e6:.3g} MB")
+        samples = self.manifest.recipe["method"].get("samples")
+        fewer = (
+            f"; --samples {samples // 4} takes a quarter of the time, with noisier maps"
+            if _takes_long(seconds, samples)
+            else ""
+        )
+        self.announce(f"{total} {self.manifest.nouns}: about {duration} and {size / 1e6:.3g} MB{fewer}")
         self.announce = None
 
     def counted(self, tables: Iterable[tuple[str, Any]]) -> Iterator[tuple[str, Any]]:
@@ -254,6 +267,11 @@ class _Progress:
             self.count(table["error"].to_pylist())
             self.estimate(table)
             yield name, table
+
+
+def _takes_long(seconds: float, samples: Any) -> bool:
+    """Whether a user may want to take a quarter of the samples: it takes minutes, and they are enough for a map."""
+    return seconds >= _MINUTES and isinstance(samples, int) and samples >= _MANY
 
 
 def _write(folder: UnitFolder, tables: Iterable[tuple[str, Any]], progress: _Progress) -> None:
@@ -277,16 +295,22 @@ def _build_here(
     for chunk in chunks:
         entries: list[Entry] = []
         begun = 0  # entries of the chunk that are written
-        for entry in entries_of(builder, chunk.items):
-            entries.append(entry)
-            progress.count([entry.error])
-            last = begun + len(entries) == len(chunk.items)
-            if last or len(entries) == _GROUP or (patient and time.monotonic() - written > _PATIENCE):
-                table = table_of(entries, progress.manifest.columns)
-                progress.estimate(table)
-                if last or (patient and time.monotonic() - written > _PATIENCE):
-                    yield shard_name(chunk.number + begun, [each.id for each in entries]), table
-                    written, begun, entries = time.monotonic(), begun + len(entries), []
+        try:
+            for entry in entries_of(builder, chunk.items):
+                entries.append(entry)
+                progress.count([entry.error])
+                last = begun + len(entries) == len(chunk.items)
+                if last or len(entries) == _GROUP or (patient and time.monotonic() - written > _PATIENCE):
+                    table = table_of(entries, progress.manifest.columns)
+                    progress.estimate(table)
+                    if last or (patient and time.monotonic() - written > _PATIENCE):
+                        yield shard_name(chunk.number + begun, [each.id for each in entries]), table
+                        written, begun, entries = time.monotonic(), begun + len(entries), []
+        except KeyboardInterrupt:
+            if entries:
+                names = [each.id for each in entries]
+                yield shard_name(chunk.number + begun, names), table_of(entries, progress.manifest.columns)
+            raise
 
 
 @contextmanager

@@ -37,10 +37,10 @@ from cocoax.version import versions
 MANIFEST = "manifest.json"
 _FORMAT = 3
 USUAL_VIEW = "what the encoder itself sees"
-_OPTIONAL = {  # entries of a recipe that may be absent: how a sentence calls them, and what their absence means
-    "view": ("view of its inputs", USUAL_VIEW),
-    "tensors": ("content of the method's tensors", "none"),
-    "features": ("division into features", "the method's own"),
+_OPTIONAL = {  # entries of a recipe that may be absent, and what their absence means
+    "view": USUAL_VIEW,
+    "tensors": "none",
+    "features": "the method's own",
 }
 
 
@@ -154,19 +154,27 @@ class Manifest:
                 f"The index was made by the encoder {self.encoder!r}, and {other.encoder!r} is another one, or its weights "
                 "or preprocessing have changed; write to another folder."
             )
-        for name in {**self.recipe, **other.recipe}:
-            what, usual = _OPTIONAL.get(name, (name, None))
-            before, now = (recipe.get(name, usual) for recipe in (self.recipe, other.recipe))
-            if before != now:
-                raise ValueError(
-                    f"The index was made with another {what} ({_short(before)}) than is asked for now ({_short(now)}); write "
-                    "to another folder, or ask for the same."
-                )
+        if differ := list(_differences({**_OPTIONAL, **self.recipe}, {**_OPTIONAL, **other.recipe})):
+            before, now = (", ".join(sides) for sides in zip(*differ, strict=True))
+            raise ValueError(
+                f"The index was made with {before}, and now {now} is asked for; use another folder (--out), or ask for the "
+                "same."
+            )
+
+
+def _differences(before: Mapping[str, Any], now: Mapping[str, Any]) -> Iterator[tuple[str, str]]:
+    """Yield the options that differ, as ``name=value`` on both sides; those of two methods or baselines of one type each."""
+    for name in {**before, **now}:
+        own, other = before.get(name), now.get(name)
+        if isinstance(own, Mapping) and isinstance(other, Mapping) and own.get("type") == other.get("type"):
+            yield from _differences(own, other)
+        elif own != other:
+            yield f"{name}={_short(own)}", f"{name}={_short(other)}"
 
 
 def _short(value: object) -> str:
-    text = str(value)
-    return text if len(text) <= 120 else text[:117] + "…"
+    text = str(value["type"]) if isinstance(value, Mapping) and "type" in value else str(value)
+    return text if len(text) <= 60 else text[:57] + "…"
 
 
 def plain_recipe(recipe: IndexRecipe, view: tuple[object, ...] = ()) -> dict[str, Any]:
