@@ -75,6 +75,16 @@ def test_compare__two_indexes(folder: Path, tmp_path: Path) -> None:
     assert "Maps changed most" in unasked
     assert "Scores moved most" not in unasked  # every input is as like itself as can be
     assert "two scores" not in unasked
+    said = str(runner.invoke(app, ["compare", *arguments[1:2], str(tmp_path / "b" / ".." / "a")]).exception)
+    assert said.startswith(f"Both are the index {tmp_path / 'a'}; name the indexes of two encoders. Two classes of one index")
+
+
+def test_survey__words_without_an_option() -> None:
+    for command in ("survey", "compare"):
+        said = runner.invoke(app, [command, "a", "b", "c"]).stderr
+        assert "unexpected extra argument" in said
+        assert "A question goes to --question" in said
+    assert "question" not in runner.invoke(app, ["encoders", "a"]).stderr
 
 
 def test_rows_where__conditions() -> None:

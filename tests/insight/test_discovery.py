@@ -211,6 +211,11 @@ def test_discover__an_index(tmp_path: Path) -> None:
     index = build(encoder, rows, tmp_path / "index", cocoax.Rise(samples=60), labels=truth)
     truth = index.column("label")
     assert cocoax.discover(encoder, index, 3).purity(truth) == 1
+    alone = cocoax.discover(index, corpora=3)
+    assert alone.purity("label") == 1
+    assert alone.beside("label") == alone.beside(truth)
+    with pytest.raises(ValueError, match="There is no column 'kind'"):
+        alone.purity("kind")
     for method in ("kmeans", "fields"):
         discovery = cocoax.discover(encoder, index, 3, method)  # type: ignore[arg-type]
         assert discovery.collection.label(0) == index.ids[0]

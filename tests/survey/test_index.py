@@ -9,6 +9,7 @@ import pytest
 import torch
 
 import cocoax
+from cocoax.cautions import Caution
 from cocoax.inputs.features import Segments
 from cocoax.survey import Index, build, compare
 from cocoax.survey.builder import _with_own_seed
@@ -76,6 +77,15 @@ def test_ask__in_words_and_without_the_encoder(tmp_path: Path) -> None:
     assert np.allclose(survey.scores, expected.numpy(), atol=1e-6)
     with pytest.raises(ValueError, match="The index was made by the encoder 'towers'; 'halves' is another one"):
         index.encoder = photos.encoder()
+
+
+def test_ask__a_column_in_a_question_is_taken_as_words(tmp_path: Path) -> None:
+    encoder = two_towers()
+    index = build(encoder, [picture(seed) for seed in range(2)], tmp_path / "index", photos.METHOD, labels=["dog", "bird"])
+    index.encoder = encoder
+    with pytest.warns(Caution, match="'label=dog' is taken as words. Rows whose label is 'dog' are index.reference"):
+        assert index.ask("label=dog rather than a bird").question == "label=dog rather than a bird"
+    index.ask("kind=dog rather than a bird")  # there is no such column
 
 
 BLOCKS = torch.arange(16).view(4, 4).repeat_interleave(4, 0).repeat_interleave(4, 1) // 3
@@ -187,6 +197,7 @@ def test_mean_map__of_files_that_a_killed_build_left_twice(index: Index, tmp_pat
 @pytest.mark.parametrize(
     ("call", "error", "said"),
     [
+        (lambda index: Index("photos"), TypeError, r"Open an index with Index\.open\('photos'\)"),
         (lambda index: setattr(index, "encoder", "starter"), TypeError, r"must be a cocoax\.Encoder"),
         (lambda index: index.attributions([0], "a cat"), TypeError, r"must be a Target"),
         (lambda index: index.attributions([99], cocoax.similarity_to(index.reference([0]))), IndexError, "24 rows"),

@@ -93,6 +93,16 @@ class _PaperGroup(_LazyGroup):
 class _Command(TyperCommand):
     """A command; see :func:`_with_words`."""
 
+    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
+        """Parse the arguments; of one too many say that questions have options."""
+        ctx.allow_extra_args = True
+        rest = super().parse_args(ctx, args)
+        if rest and not ctx.resilient_parsing:
+            options = [f"--{name}" for name in ("question", "like") if name in {each.name for each in self.get_params(ctx)}]
+            advice = f" A question goes to {' or '.join(options)}." if options else ""
+            ctx.fail(f"Got an unexpected extra argument: {' '.join(rest)}.{advice}")
+        return rest
+
     def get_params(self, ctx: Any) -> list[Any]:
         """Return the parameters, with words for their values."""
         return [_with_words(parameter, ctx) for parameter in super().get_params(ctx)]

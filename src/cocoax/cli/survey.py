@@ -217,5 +217,12 @@ def compare_indexes(
     """
     from cocoax.survey import Index, compare
 
+    indexes = Index.open(first), Index.open(second)
+    if first.resolve() == second.resolve():
+        raise ValueError(
+            f"Both are the index {first}; name the indexes of two encoders. Two classes of one index are compared in Python: "
+            "index.ask(cocoax.contrastive_corpus_similarity(index.reference({'label': 'dog'}), index.reference({'label': "
+            "'bird'})))."
+        )
     draw_into_files()
-    show_result(compare(Index.open(first), Index.open(second), label, question), out, as_json)
+    show_result(compare(*indexes, label, question), out, as_json)

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property, singledispatch
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, cast
 
 import numpy as np
 import torch
@@ -302,15 +302,18 @@ def _linear(similarity: str | Similarity) -> LinearSimilarity:
 
 
 def _collection_of(
-    encoder: Encoder | None, inputs: Any, similarity: str | Similarity, method: RemovalMethod | None
+    encoder: Encoder | Index | None, inputs: Any, similarity: str | Similarity, method: RemovalMethod | None
 ) -> _Collection:
     """Return inputs, or an index, as what corpora are looked for in."""
     module = sys.modules.get("cocoax.survey.index")  # who has an index has imported it
+    if inputs is None and module is not None and isinstance(encoder, module.Index):
+        encoder, inputs = None, encoder
+    own = cast("Encoder | None", encoder)
     if module is not None and isinstance(inputs, module.Index):
-        return _IndexRows(inputs, encoder)
-    if encoder is None:
+        return _IndexRows(inputs, own)
+    if own is None:
         raise ValueError("Only an index knows its encoder; pass the encoder of these inputs.")
-    return _HeldInputs(encoder, inputs, similarity, method)
+    return _HeldInputs(own, inputs, similarity, method)
 
 
 # --- names ----------------------------------------------------------------------------------------------------------------
@@ -534,23 +537,26 @@ class Discovery(ResultList[FoundCorpus]):
                 raise ValueError(f"The head gives none of these inputs to {label!r}; pass examples of the class as 'inputs'.")
         return tcav(encoder, inputs, [found.reference for found in self.corpora], label, foil=self.everything)
 
-    def purity(self, labels: Sequence[Any] | np.ndarray) -> float:
+    def purity(self, labels: str | Sequence[Any] | np.ndarray) -> float:
         """Return the share of inputs whose label is the most frequent one of their corpus; those of none count as wrong.
 
-        Raise for corpora of parts, of several of which an input may be a member.
+        ``labels`` of an index may be the name of a column. Raise for corpora of parts, of several of which an input may be a
+        member.
         """
         if self.method in PARTS:
             raise ValueError(f"Corpora by {self.method!r} share inputs, so they have no purity; see beside(labels) for each.")
         known = self._checked(labels)
         return sum(count for _, count in self.beside(known).values()) / len(known)
 
-    def beside(self, labels: Sequence[Any] | np.ndarray) -> dict[int, tuple[Any, int]]:
+    def beside(self, labels: str | Sequence[Any] | np.ndarray) -> dict[int, tuple[Any, int]]:
         """Return the most frequent label of the inputs of each corpus and how often it occurs, by the corpus' number."""
         known = self._checked(labels)
         counts = {found.number: Counter(known[place] for place in found.members.tolist()) for found in self.corpora}
         return {number: count.most_common(1)[0] for number, count in counts.items() if count}
 
-    def _checked(self, labels: Sequence[Any] | np.ndarray) -> list[Any]:
+    def _checked(self, labels: str | Sequence[Any] | np.ndarray) -> list[Any]:
+        if isinstance(labels, str) and isinstance(self.collection, _IndexRows):
+            labels = self.collection.index.column(labels)
         known = as_items("Labels", labels)
         if len(known) != len(self.collection):
             raise ValueError(f"There are {len(self.collection)} inputs but {len(known)} labels; give one for each.")
@@ -686,8 +692,8 @@ class Discovery(ResultList[FoundCorpus]):
 
 
 def discover(
-    encoder: Encoder | None,
-    inputs: Any,
+    encoder: Encoder | Index | None,
+    inputs: Any = None,
     corpora: int = 10,
     method: _DiscoveryMethod = "kmeans",
     *,
@@ -699,8 +705,8 @@ def discover(
     """Find corpora among inputs: what the encoder itself puts together.
 
     Args:
-        encoder: what encodes the inputs; None for an index, which knows it.
-        inputs: pictures, texts, rows: whatever ``encoder.reference`` takes; or a :class:`cocoax.survey.Index`.
+        encoder: what encodes the inputs; or a :class:`cocoax.survey.Index`, which knows its encoder and its inputs.
+        inputs: pictures, texts, rows: whatever ``encoder.reference`` takes; or an index, whose encoder may be None.
         corpora: how many to find; HDBSCAN finds up to so many.
         method: ``"kmeans"`` or ``"hdbscan"`` for corpora of whole inputs; for corpora of parts ``"fields"``, a non-negative
             factorisation of what each part does in its input, or ``"crops"``, k-means of what each is like by itself.

@@ -12,6 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from cocoax.cautions import caution
 from cocoax.checks import check_count, check_kind
 from cocoax.inputs import Names, Picture
 from cocoax.questions import Question
@@ -325,6 +326,19 @@ def answer(index: Index, question: str | Question | Target, rows: np.ndarray, to
     return Survey(index, name, target, rows, scores, values if len(values) > 1 else {}, top)
 
 
+def _caution_about_columns(index: Index, question: Question) -> None:
+    """Warn of captions such as ``label=dog`` where the index has a column of that name."""
+    for text in (*question.like.captions, *question.unlike.captions):
+        name, equals, value = (part.strip() for part in text.partition("="))
+        if equals and name in index.columns:
+            caution(
+                "column",
+                text,
+                f"{text!r} is taken as words. Rows whose {name} is {value!r} are index.reference({{{name!r}: {value!r}}}); "
+                f"where={{{name!r}: {value!r}}} (--where {name}={value}) asks them alone.",
+            )
+
+
 def parse_question(index: Index, question: str | Question | Target | Reference) -> tuple[str, Target, dict[str, Target]]:
     """Return the name of a question, its target and the parts of that."""
     if isinstance(question, Reference):
@@ -338,6 +352,7 @@ def parse_question(index: Index, question: str | Question | Target | Reference) 
         return question.name, question, parts
     check_kind("A question", question, (str, Question), "must be a text, a Question, a Target or a Reference")
     words = Question.parse(question, index.similarity) if isinstance(question, str) else question
+    _caution_about_columns(index, words)
     encoded = not any((side.captions or side.images) for side in (words.like, words.unlike))
     corpus, foil = words.parts(None if encoded else index.encoder)  # type: ignore[arg-type]  # nothing is encoded with it
     parts = {f"to {words.like_name}": corpus}

@@ -60,7 +60,9 @@ class Index:
 
     """
 
-    def __init__(self, folder: Path, manifest: Manifest) -> None:
+    def __init__(self, folder: Path, manifest: Manifest | None = None) -> None:
+        if manifest is None:
+            raise TypeError(f"Open an index with Index.open({str(folder)!r}).")
         self.folder = folder
         self.manifest = manifest
         self._rows = rows = StoredRows.read(shard_files(folder), manifest)
