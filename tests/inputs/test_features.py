@@ -24,6 +24,7 @@ from cocoax.encoders import inner_maps
 from cocoax.inputs import features
 from cocoax.inputs.features import Columns, Grid, LabelMap, MaskStack, Segments, SoundSegments
 from cocoax.inputs.segmentation import _superpixels, grid_segments, segment
+from tests.sounds import hum, listener
 
 PREPROCESS = cocoax.ImagePreprocess(resize=32, crop=32)
 
@@ -304,6 +305,32 @@ def test_columns__in_groups() -> None:
     single = cocoax.KernelShap().explain(table, row, target)
     assert grouped.names == ("age", "size", "place")
     torch.testing.assert_close(grouped.values[2], single.values[2:].sum())
+
+
+@pytest.mark.parametrize(
+    ("groups", "word"),
+    [
+        ([["a", "e"]], "'e'; the columns are"),
+        ({"x": ["a", "b"], "y": "b"}, "'b' is in two groups, 'x' and 'y'"),
+        ([["a", "b", "c", "d"]], "All columns are in one group"),
+    ],
+)
+def test_columns__bad_groups(groups: Any, word: str) -> None:
+    table = cocoax.TabularEncoder(nn.Linear(4, 3), columns=list("abcd"), background=np.zeros((2, 4)))
+    with pytest.raises(ValueError, match=word):
+        table.explicand(torch.zeros(4), groups)
+
+
+def test_sound_segments__of_time_and_of_bands() -> None:
+    halves = listener().explicand(hum(), 2)
+    assert halves.names is not None
+    assert len(halves.names) == 2
+    cells = listener("cells", segments=6, bands=2)
+    assert cells.explicand(hum(), 3).shape == (6,)
+    with pytest.raises(ValueError, match="too short for 10000000 segments"):
+        listener().explicand(hum(), 10**7)
+    with pytest.raises(ValueError, match="the number of segments"):
+        listener().explicand(hum(), 2.5)
 
 
 # --- everywhere ------------------------------------------------------------------------------------------------------------
