@@ -366,9 +366,15 @@ def discover_corpora(
     show_result(discovery, out, as_json, write=write)
 
 
-def _open_labelled(data: Path, column: str | None, limit: int, seed: int) -> tuple[list[Any], list[str]]:
-    """Return at most ``limit`` inputs, drawn from all, and the label of each where a folder of pictures has classes."""
+def _open_labelled(
+    data: Path, column: str | None, limit: int, seed: int, labelled: bool = True
+) -> tuple[list[Any], list[str]]:
+    """Return at most ``limit`` inputs, drawn from all, and the label of each where a folder of pictures has classes.
+
+    Unless ``labelled``, a folder of pictures needs no classes, and may be small.
+    """
     from cocoax.data import open_data
+    from cocoax.data.readers import has_layout
     from cocoax.inputs.image import SUFFIXES
     from cocoax.inputs.open import open_inputs
     from cocoax.seeding import stream
@@ -377,12 +383,13 @@ def _open_labelled(data: Path, column: str | None, limit: int, seed: int) -> tup
     labels: list[str] = []
     if not data.exists() and "*" not in data.name:
         raise FileNotFoundError(f"No file or folder at {data}; check the path.")
-    if data.is_dir() and (files_below(data, SUFFIXES) or not files_below(data, (".txt", ".md", ".rst"))):
+    pictures = data.is_dir() and bool(files_below(data, SUFFIXES))
+    if data.is_dir() and (has_layout(data) or (labelled and (pictures or not files_below(data, (".txt", ".md", ".rst"))))):
         parts = [open_data(data, "train"), open_data(data, "test")]  # one without splits is divided, and all of it is wanted
         items = [image for part in parts for image in part.images]
         labels = [part.classes[int(label)] for part in parts for label in part.labels]
     else:
-        items = list(open_inputs(data, column))
+        items = list(open_inputs(data, column, "image" if pictures else None))
     if len(items) > limit:
         chosen = sorted(stream(seed).choice(len(items), limit, replace=False).tolist())
         items, labels = [items[row] for row in chosen], [labels[row] for row in chosen] if labels else []
@@ -439,7 +446,7 @@ def compare_methods(
     output.check(data, *sides.names)
     options = {"samples": samples, "seed": how.seed}
     methods = {name: method_with(name, options, strict=False) for name in method or _COMPARED}
-    items, _ = _open_labelled(Path(data), column, limit, how.seed)
+    items, _ = _open_labelled(Path(data), column, limit, how.seed, labelled=False)
     loaded = how.load(items)
     loaded = loaded if features is None else loaded.by(features_named(features))
     target = target_of(loaded, *sides.open())
@@ -450,5 +457,6 @@ def compare_methods(
         table = found.measures_table()
         columns = zip(table.columns, *table.rows, strict=True)  # a measure in each line: methods are few
         print_table(next(columns), list(columns))
+        print_plain(table.note)
 
     output.show(found, write)
