@@ -63,7 +63,8 @@ def _(view: Bars, ax: Axes, options: PlotOptions = DEFAULT) -> None:
     left = f"; {len(effects.values) - len(drawn)} smaller ones not shown" if len(effects.values) > len(drawn) else ""
     note = noise_note([(effects, 0.0)], options)
     words = [effects.meaning + left, *([note] if note else [])]
-    width = letters(options.inches or 5.0, options.look.small)
+    width = letters(5.0 if options.inches is None else 0.55 * options.inches, options.look.small)  # beside the names
+    ax.locator_params(axis="x", nbins=min(6, max(2, width // 8)))  # numbers of five signs do not meet
     ax.set_xlabel("\n".join(wrapped(line, width) for line in words), color=options.look.quiet)
     ax.tick_params(axis="y", length=0)
     ax.spines["left"].set_visible(False)
