@@ -37,7 +37,9 @@ def test_shortcuts__figures_are_those_of_a_slow_count(tmp_path: Path) -> None:
     found = own.shortcuts()
     assert len(found) == len(list(found)) == len(found.to_dataframe()) == len(found.suspects)
     assert found[0] is found.suspects[0]
-    assert found._repr_html_().count('class="tile"') == 12
+    page = found._repr_html_()
+    assert page.count('class="tile"') == 12
+    assert "q: the share of false findings to expect" in page
     unusual = {}
     for name in ("a", "b"):
         members = [row for row, label in enumerate(labels) if label == name]
@@ -119,6 +121,10 @@ def test_typicality__a_wrong_label_comes_first(tmp_path: Path) -> None:
     index = build(photos.encoder(), images, tmp_path / "index", photos.METHOD, labels=labels)
     least = index.typicality()
     assert (least[0].id, least[0].closest) == ("3", "dawn")
+    page = least._repr_html_()
+    assert page.count('class="tile"') == 12
+    assert f"3 · {-least[0].margin:.3f} more similar to dawn than to its own label" in page
+    assert f"{least[11].margin:.3f} less similar to" in page
     features = torch.nn.functional.normalize(index.representations.double(), dim=1)
     own = features[[8, 9, 10, 11, 12, 13, 14, 15]].mean(0) @ features[3]
     other = features[[0, 1, 2, 4, 5, 6, 7]].mean(0) @ features[3]

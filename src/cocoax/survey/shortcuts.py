@@ -12,10 +12,11 @@ from torch import Tensor
 
 from cocoax.results import Attribution, ResultList
 from cocoax.seeding import stream
-from cocoax.show import Gallery, Histogram, Table, View
+from cocoax.show import Gallery, Histogram, Paragraph, Table, View
 from cocoax.targets import Target, contrastive_corpus_similarity
 
 if TYPE_CHECKING:
+    from cocoax.inputs import Display
     from cocoax.survey.index import Index
 
 
@@ -23,6 +24,11 @@ _MIN_CLASS_SIZE = 20  # inputs of a class: the median of fewer maps is too uncer
 _SIZE_RATIO = 1.25  # classes whose sizes differ by less are compared at the smallest of them
 _FALSE_DISCOVERY_RATE = 0.05  # below which an input stands out
 _HARDLY = 0.1  # of all inputs: where more must stand out before any q is small, the test hardly finds anything
+_LEGEND = (
+    "z: how far the map lies above the median map of the class, in robust standard deviations, in its most unusual cell. "
+    "p: the share of inputs of other classes that are at least as unusual. q: the share of false findings to expect among "
+    "all inputs down to this row."
+)
 _NAMED = 5  # classes that were left out are named, of more the largest
 
 
@@ -115,7 +121,7 @@ class Shortcuts(ResultList[Suspect]):
             for attribution, suspect in zip(self.attributions(count), self.suspects, strict=False)
         )
         whole = self.table()
-        return [Gallery(tiles, title="Most unusual"), replace(whole, rows=whole.rows[:50], title="Table")]
+        return [Gallery(tiles, title="Most unusual"), replace(whole, rows=whole.rows[:50], title="Table", note=_LEGEND)]
 
     def table(self) -> Table:
         """Return one row for each input, most unusual first."""
@@ -296,11 +302,12 @@ class Typical:
 
 @dataclass(frozen=True, eq=False)
 class Typicality(ResultList[Typical]):
-    """All inputs with their typicality of the classes of a ``label``; the least typical first."""
+    """All inputs of an ``index`` with their typicality of the classes of a ``label``; the least typical first."""
 
     file: ClassVar[str] = "typicality"
     label: str
     inputs: Sequence[Typical]
+    index: Index
 
     def __repr__(self) -> str:
         return f"Typicality({self.label!r}, {len(self)} inputs, least: {self.inputs[0].id!r})"
@@ -319,13 +326,25 @@ class Typicality(ResultList[Typical]):
             f"{least.id}, {least.label!r} but closest to {least.closest!r} (margin {least.margin:+.3f})."
         )
 
-    def views(self) -> list[View]:
-        """Return the margins, and a table of the least typical inputs."""
+    def _tile(self, item: Typical, display: Display | None) -> View:
+        shown = None if display is None else display.input_view()
+        more = "more" if item.margin < 0 else "less"
+        words = f"{abs(item.margin):.3f} {more} similar to {item.closest} than to its own {self.label}"
+        view = Paragraph(item.id, title="") if shown is None else shown
+        return replace(view, title=item.label, note=f"{item.id} · {words}", alt=item.id)
+
+    def views(self, count: int = 12) -> list[View]:
+        """Return the least typical inputs as they look, the margins, and a table of more."""
+        least = self.inputs[:count]
+        displays = self.index.displays([item.row for item in least])
+        tiles = tuple(self._tile(item, display) for item, display in zip(least, displays, strict=True))
+        columns, inches = (3, 3.2) if any(isinstance(tile, Paragraph) for tile in tiles) else (6, 1.9)
         margins = np.array([item.margin for item in self.inputs])
         whole = self.table()
         return [
+            Gallery(tiles, columns, inches=inches, title="Least typical"),
             Histogram({"": margins}, "margin", title="Margins"),
-            replace(whole, rows=whole.rows[:50], title="Least typical"),
+            replace(whole, rows=whole.rows[:50], title="Table"),
         ]
 
     def table(self) -> Table:
@@ -357,4 +376,4 @@ def typicality(index: Index, label: str) -> Typicality:
         )
         for place in torch.argsort(margin, stable=True).tolist()
     ]
-    return Typicality(label, found)
+    return Typicality(label, found, index)
