@@ -64,9 +64,9 @@ def given_to(page: str, folder: Path) -> dict[str, Any]:
         found = ["Patch the tube of your bike", "Feed the cat twice a day", "A cat on a sofa"]
         return {"photo": photo("cat"), "query": "a cat", "found": found, "batches_of_my_store": lambda: iter([vectors])}
     if page == "datasets":
-        (folder / "photos").mkdir()
-        for name in ("cat", "coffee", "astronaut"):
-            photo(name).save(folder / "photos" / f"{name}.jpg")
+        for name, label in (("cat", "dog"), ("coffee", "bird"), ("astronaut", "bird")):
+            (folder / "photos" / label).mkdir(parents=True, exist_ok=True)
+            photo(name).save(folder / "photos" / label / f"{name}.jpg")
     if page == "tabular":
         wine = load_wine()
         rows = ((wine.data - wine.data.mean(0)) / wine.data.std(0)).astype("float32")
