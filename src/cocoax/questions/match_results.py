@@ -400,11 +400,14 @@ class Hit(Match):
 
     @property
     def pairs_in_words(self) -> str:
-        """The strongest pairs in a sentence; nothing for kernels, which have none."""
+        """The strongest pairs in a sentence, without those that may be noise; nothing for kernels, which have no pairs."""
         if not self.has_interactions:
             return ""
-        pairs = [f"{first} – {second} {value:+.3f}" for first, second, value, _ in self.interactions.top(3)]
-        return f"Strongest pairs: {', '.join(pairs)}." if pairs else NOTHING
+        if self.interactions.is_nothing:
+            return NOTHING
+        strongest = self.interactions.top(3)
+        pairs = [f"{a} – {b} {value:+.3f}" for a, b, value, error in strongest if abs(value) > 2 * (error or 0.0)]
+        return f"Strongest pairs: {', '.join(pairs)}." if pairs else ""
 
 
 @dataclass(frozen=True, eq=False)
