@@ -27,7 +27,7 @@ _HARDLY = 0.1  # of all inputs: where more must stand out before any q is small,
 _LEGEND = (
     "z: how far the map lies above the median map of the class, in robust standard deviations, in its most unusual cell. "
     "p: the share of inputs of other classes that are at least as unusual. q: the share of false findings to expect among "
-    "all inputs down to this row."
+    "all inputs that are at least as unusual."
 )
 _NAMED = 5  # classes that were left out are named, of more the largest
 
@@ -121,7 +121,7 @@ class Shortcuts(ResultList[Suspect]):
             for attribution, suspect in zip(self.attributions(count), self.suspects, strict=False)
         )
         whole = self.table()
-        return [Gallery(tiles, title="Most unusual"), replace(whole, rows=whole.rows[:50], title="Table", note=_LEGEND)]
+        return [Gallery(tiles, title="Most unusual", note=_LEGEND), replace(whole, rows=whole.rows[:50], title="Table")]
 
     def table(self) -> Table:
         """Return one row for each input, most unusual first."""
