@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import ctypes
-import sys
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -58,7 +57,7 @@ from cocoax.survey.storage import (
 
 _MAX_DROPPED_SHARE = 0.5  # of all entries: more than that are dropped only if it is asked for
 _NOISE = 4  # random sums of the error of a whole map: an error is then known to about 1 / sqrt(2 * 4), 35 %
-_GROUP = 8  # inputs that are read while the encoder is at work, and whose anchors are encoded together; two are in memory
+_GROUP = 4  # inputs that are read while the encoder is at work, and whose anchors are encoded together; two are in memory
 _SHARD = 256  # inputs in a file, if they take less than a minute
 _MINUTES = 100.0  # seconds from which on the announcement says what takes less
 _MANY = 80  # samples, of which a quarter still makes a map
@@ -342,17 +341,14 @@ def entries_of(builder: EntryBuilder, items: Sequence[Item]) -> Iterator[Entry]:
             ahead.append(pool.submit(lambda some: [builder.read(item) for item in some], group))
             if len(ahead) > 1:
                 yield from builder.make(ahead.popleft().result())
-                _return_memory()
         while ahead:
             yield from builder.make(ahead.popleft().result())
 
 
 def _return_memory() -> None:
     """Give freed memory back to the system: glibc keeps what lies between small objects that live, a third of a build's."""
-    if sys.platform == "linux":
-        trim = getattr(ctypes.CDLL(None), "malloc_trim", None)
-        if trim is not None:
-            trim(0)
+    with suppress(AttributeError, OSError, TypeError):  # other systems
+        ctypes.CDLL(None).malloc_trim(0)
 
 
 # --- entries --------------------------------------------------------------------------------------------------------------
@@ -487,7 +483,9 @@ class EntryBuilder:
 
     def make(self, group: Sequence[_LoadedItem]) -> Iterator[Entry]:
         """Yield the entries of some inputs, whose anchors are encoded together; an error is that of one input alone."""
-        for loaded, encoded in zip(group, self._encode_together([loaded.together for loaded in group]), strict=True):
+        anchors = list(self._encode_together([loaded.together for loaded in group]))
+        _return_memory()
+        for loaded, encoded in zip(group, anchors, strict=True):
             if loaded.error is None:
                 try:
                     yield self._entry(loaded, encoded)
