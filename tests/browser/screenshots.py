@@ -1,4 +1,4 @@
-"""Takes the pictures of the page for README and docs/how-to/app.md, a short animation among them, with the starter encoder.
+"""Takes the pictures of the page and of the answer of a data set for README and docs, with the starter encoder.
 
 It then measures how long a new question takes.
 
@@ -11,6 +11,7 @@ import functools
 import io
 import statistics
 import sys
+import tempfile
 import time
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,10 @@ from PIL import Image
 from playwright.sync_api import Page as Window
 from playwright.sync_api import sync_playwright
 
+import cocoax
 from cocoax.app import Page, launch
+from cocoax.data import photo
+from cocoax.survey import build
 from tests.browser.conftest import chromium
 
 LIKE, UNLIKE = "#cx-like-{} input", "#cx-unlike-{} input"
@@ -112,6 +116,31 @@ def film(window: Window, path: Path) -> None:
     print(f"{path}: {len(frames)} frames, {path.stat().st_size / 1000:.0f} kB")
 
 
+def crops(folder: Path) -> Path:
+    """Write six parts of each of five sample photos, in a folder for each."""
+    for name in ("cat", "coffee", "rocket", "motorbike", "astronaut"):
+        whole = photo(name)
+        width, height = whole.size
+        (folder / name).mkdir(parents=True, exist_ok=True)
+        places = ((0, 0, 0.8), (0.2, 0.1, 0.8), (0.1, 0.2, 0.8), (0, 0.15, 0.7), (0.15, 0, 0.85), (0.1, 0.1, 0.6))
+        for number, (x, y, share) in enumerate(places):
+            end = [int((at + share) * side) if at + share < 1 else side for at, side in ((x, width), (y, height))]
+            part = whole.crop((int(x * width), int(y * height), *end))
+            part.resize((256, 256 * height // width)).save(folder / name / f"{name}{number}.jpg")
+    return folder
+
+
+def shoot_survey(browser: Any, encoder: cocoax.Encoder, work: Path, path: Path) -> None:
+    """Take a picture of the answer of an index, a page of its own, which is made in a folder."""
+    index = build(encoder, crops(work / "photos"), work / "index-photos", cocoax.Rise(samples=120))
+    index.encoder = encoder
+    page = index.ask("a cat rather than a rocket", top=12).save(work / "answer.html")
+    window = browser.new_page(viewport={"width": 1000, "height": 900})
+    window.goto(page.as_uri())
+    window.wait_for_timeout(500)
+    shoot(window, path)
+
+
 def main(folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     page, address = launch(wait=False, prepare=False)
@@ -129,6 +158,8 @@ def main(folder: Path) -> None:
             window.wait_for_timeout(800)
             return window
 
+        with tempfile.TemporaryDirectory() as work:
+            shoot_survey(browser, page.service.encoder, Path(work), folder / "dataset-answer.jpg")
         film(visit(1180, 900), folder / "app.webp")
         window = visit(1280, 860)
         window.click("[data-sample=collage]")
