@@ -9,7 +9,7 @@
   const along = (side, at) => (side ? columns : data.values)[at];
   const total = side => data.names[side].map((_, at) => along(side, at).reduce((sum, v) => sum + v, 0));
   const totals = sides.map((_, side) => total(side));
-  let kept = null;
+  let kept = null, resting = true;
   const number = v => (v < 0 ? "\u2212" : "+") + Math.abs(v).toPrecision(3);
   function paint(side, values, most) {
     features[side].forEach(f => {
@@ -28,6 +28,7 @@
     });
     outline(data.links);
     says.textContent = tip;
+    resting = true;
   }
   function outline(links) {
     features.forEach(list => list.forEach(f => {
@@ -88,6 +89,7 @@
     ]);
   }
   function show(side, at) {
+    resting = false;
     outline([]);
     const other = 1 - side, met = facing(side, at), values = met.map(([v, _]) => v);
     paint(other, met.map(([v, e]) => Math.abs(v) < 2 * e ? 0 : v), biggest(values));
@@ -98,6 +100,7 @@
       + (data.errors === null ? "" : " \u00b1 " + met[k][1].toPrecision(2))).join("; ");
   }
   function finding(link) {
+    resting = false;
     sides.forEach((name, side) => {
       paint(side, none(side).map((_, k) => link[name].includes(k) && !data.wide[side] ? link.value : 0), Math.abs(link.value) || 1);
       mark(side, -1);
@@ -131,5 +134,5 @@
     b.addEventListener("mouseleave", again); b.addEventListener("blur", again);
   });
   rest();
-  if (window.ResizeObserver) new ResizeObserver(() => { if (kept === null) rest(); }).observe(root);
+  if (window.ResizeObserver) new ResizeObserver(() => { if (resting) rest(); }).observe(root);  // what is said of a part may be taller
 })
