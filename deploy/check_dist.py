@@ -51,7 +51,7 @@ TRIALS = {
     "starter": STARTER,
     "fast": LIBRARY,
     "sound": "import soundfile, soxr, cocoax.inputs.sound",
-    "vectors": "import pyarrow, cocoax.vectors",
+    "vectors": "import cocoax, pyarrow; print(cocoax.Reference.from_vectors(pyarrow.table({'v': [[1.0, 0.0]]}), column='v'))",
     "datasets": "import pyarrow, pandas, cocoax.survey",
     "hf": "import sentence_transformers, cocoax.encoders.families.sentence",
     "app": "import gradio, cocoax.app; from cocoax.app import launch",
