@@ -37,3 +37,4 @@ def serving(folder: Path, *options: str) -> Iterator[tuple[subprocess.Popen[str]
             server.stdout.close()
     assert code in (128 + signal.SIGTERM, 128 + signal.SIGHUP), (folder / "errors").read_text()
     assert list(folder.glob("cocoax-app-*")) == []
+    assert "Traceback" not in (folder / "errors").read_text()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ctypes
 import gc
+import logging
 import os
 import signal
 import sys
@@ -96,10 +97,19 @@ def _preparing(page: Page) -> Iterator[None]:
 
 
 def _close(page: Page) -> None:
-    """End the server without waiting for open tabs, which would keep it until they are closed, or for five seconds."""
+    """End the server without waiting for open tabs, which would keep it until they are closed, or for five seconds.
+
+    That their streams are cut off is no error, and nothing is logged of it.
+    """
     if page.blocks.server is not None:
         page.blocks.server.force_exit = True
-    page.blocks.close(verbose=False)
+    log = logging.getLogger("uvicorn.error")
+    level = log.level
+    log.setLevel(logging.CRITICAL)
+    try:
+        page.blocks.close(verbose=False)
+    finally:
+        log.setLevel(level)
 
 
 def _limit_arenas() -> None:
