@@ -58,7 +58,7 @@ TRIALS = {
     "paper": "import pycocotools.mask, cocoax.paper.studies",
     "ray": RAY,
     "timm": 'import cocoax; print(cocoax.load("timm:test_convnext", pretrained=False))',
-    "open_clip": "from cocoax.encoders.families.torchvision import import_library; import_library('open_clip')",
+    "open-clip": "from cocoax.encoders.families.torchvision import import_library; import_library('open_clip')",
     "interop": INTEROP,
 }
 

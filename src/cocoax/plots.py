@@ -128,19 +128,21 @@ def panel_view(
 ) -> Gallery:
     """Return what :func:`panel` draws as a view, for pages."""
     check_count("columns", 1 if columns is None else columns, 1)
-    named = _by_photo(list(_rows(attributions)))
-    rows = [row for _, row in named]
-    if not rows or not all(rows):
+    named = list(_rows(attributions))
+    if not named or not all(row for _, row in named):
         raise ValueError("There are 0 attributions to draw; pass at least one.")
+    if titles is not None:
+        count = sum(len(row) for _, row in named)
+        if len(titles) != count:
+            raise ValueError(f"Got {len(titles)} titles for {count} attributions; pass one for each.")
+        left = iter(titles)
+        named = [(None, [(next(left), each) for _, each in row]) for _, row in named]
+    named = _by_photo(named, titled=titles is not None)
+    rows = [row for _, row in named]
     together = [each for row in rows for each in row]
     if scale is None:
         scale = "row" if all(map(_are_alike, rows)) else "each"
     check_choice("scale", scale, ("each", "row", "all"))
-    if titles is not None:
-        if len(titles) != len(together):
-            raise ValueError(f"Got {len(titles)} titles for {len(together)} attributions; pass one for each.")
-        left = iter(titles)
-        rows = [[(next(left), each) for _, each in row] for row in rows]
     methods = {str(_attribution(each).metadata.get("method", "")) for _, each in together}
     first = [each for _, each in rows[0]]
     drawn = [
@@ -227,13 +229,16 @@ def _rows(given: Panels) -> Iterator[_Row]:
         yield None, parts
 
 
-def _by_photo(named: list[_Row]) -> list[_Row]:
-    """Return rows of one photo each, since a row shows its photo once; rows of methods become columns."""
+def _by_photo(named: list[_Row], titled: bool) -> list[_Row]:
+    """Return rows of one photo each, since a row shows its photo once; rows of methods become columns.
+
+    If they are ``titled``, the names of maps are titles that stay with them.
+    """
     if all(len(_photos(row)) <= 1 for _, row in named):
         return named
     if len(named) == 1:
         ((name, row),) = named
-        return [(name if own is None else own, [(None, each)]) for own, each in row]
+        return [(own or name, [(own if titled else None, each)]) for own, each in row]
     columns = list(zip(*(row for _, row in named), strict=False))
     if len({len(row) for _, row in named}) > 1 or any(len(_photos(column)) > 1 for column in columns):
         raise ValueError(
@@ -241,7 +246,10 @@ def _by_photo(named: list[_Row]) -> list[_Row]:
             "{photo: {method: map}}."
         )
     heads = [name for name, _ in named]
-    return [(column[0][0] or "", [(head, each) for head, (_, each) in zip(heads, column, strict=True)]) for column in columns]
+    return [
+        (column[0][0] or "", [(own if titled else head, each) for head, (own, each) in zip(heads, column, strict=True)])
+        for column in columns
+    ]
 
 
 def _photos(row: Sequence[tuple[str | None, _Mapped]]) -> list[np.ndarray]:

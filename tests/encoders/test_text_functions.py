@@ -291,6 +291,16 @@ def test_bad_functions__of_one_text(function: Any, options: dict[str, Any]) -> N
         cocoax.explain_match(cocoax.wrap(function, **options), "music", TEXT)
 
 
+def test_bad_functions__a_connection_says_nothing_of_the_function() -> None:
+    def embed(texts):  # type: ignore[no-untyped-def]
+        raise ConnectionError("refused")
+
+    with pytest.raises(EmbeddingError, match=r"refused$"):
+        cocoax.wrap(embed, takes="texts").represent(["one"])
+    with pytest.raises(ValueError, match="say takes='texts'"):
+        cocoax.explain_match(cocoax.wrap(embed), "music", TEXT)
+
+
 def test_bad_functions__of_lists_have_their_own_error_alone() -> None:
     answers = iter([np.ones((1, 4)), ApiError("wrong key")])
 

@@ -16,7 +16,7 @@ import cocoax
 from cocoax.inputs import Names, Picture
 from cocoax.show import Bars, Effects, Gallery, HeatMap, Histogram, Paragraph, Photo, PlotOptions, Table, figure
 from cocoax.show.palette import COLOURS, colour_table
-from cocoax.show.raster import heat_image
+from cocoax.show.raster import heat_image, outlined_places
 from tests.results.samples import ATTRIBUTIONS, PHOTO, attribution, pairs, text, waves
 
 
@@ -344,8 +344,22 @@ def test_panel__a_row_is_of_one_photo() -> None:
     assert titles_of(turned) == ["+0.50", "Rise", "KernelSHAP", "+0.50"]
     assert titles_of(cocoax.plots.panel({"one": photo, "two": other}, colorbar=False)) == ["one +0.50", "two +0.50"]
     assert len(titles_of(cocoax.plots.panel([photo, other], colorbar=False))) == 4
+    crossed = [[photo, other], [replace(photo, score=0.1), replace(other, score=0.2)]]
+    titles = ["Rise a", "Rise b", "KernelSHAP a", "KernelSHAP b"]
+    tiles = cocoax.plots.panel_view(crossed, titles=titles).tiles
+    scores = {tile.title: tile.effects.score for tile in tiles if isinstance(tile, HeatMap)}
+    assert [scores[title] for title in titles] == [0.5, 0.5, 0.1, 0.2]  # titles stay with their maps
     with pytest.raises(ValueError, match="of one photo"):
         cocoax.plots.panel([[photo, other], [other, photo]])
+
+
+@pytest.mark.parametrize("size", [(1, 1), (2, 2), (1, 30)])
+def test_photo__small_and_thin_parts_have_outlines(size: tuple[int, int]) -> None:
+    marked = np.zeros((64, 64), bool)
+    marked[20 : 20 + size[0], 20 : 20 + size[1]] = True
+    _, _, field = outlined_places(marked, (0.0, 0.0, 1.0, 1.0), (64, 64))
+    assert field.max() == 1
+    assert (field[1:-1, 1:-1][marked] > 0.5).all()
 
 
 def test_answers__say_what_their_score_is_the_difference_of() -> None:

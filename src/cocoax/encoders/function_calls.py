@@ -174,14 +174,20 @@ class FunctionCalls:
     def _one_call(self, items: list[Any]) -> Sequence[np.ndarray]:
         advice = "" if self.sent else self._advice  # a function that answered before takes lists
         try:
-            return self._check(self._function(items), len(items))
-        except EmbeddingError as error:
-            raise EmbeddingError(f"{error}{advice}") from error.__cause__
+            output = self._function(items)
+        except EmbeddingError:
+            raise
         except Exception as error:
             hidden = error_in_words(error)
-            said = f"{hidden.rstrip('.')}.{advice}" if advice else hidden
+            said = f"{hidden.rstrip('.')}.{advice}" if advice and may_be_of_single(error) else hidden
             sentence = f"The {self.noun} failed on {len(items)} items: {said}"
             raise EmbeddingError(sentence) from (error if hidden == _in_words(error) else None)
+        try:
+            return self._check(output, len(items))
+        except EmbeddingError as error:
+            if not advice:
+                raise
+            raise EmbeddingError(f"{error}{advice}") from error.__cause__
 
     def _vectors(self, output: Any, count: int) -> Sequence[np.ndarray]:
         """Return one vector for each item, all of the width that was seen before."""
@@ -269,6 +275,11 @@ def advice_on_single(function: object, item: str) -> str:
         return ""
     wrapped = f"lambda {item}s: [function({'*' * (item == 'pair')}{item}) for {item} in {item}s]"
     return f" It is called with a list of {item}s; of a function of one {item} pass {wrapped}."
+
+
+def may_be_of_single(error: Exception) -> bool:
+    """Return whether an error may come from a list where one item was expected; that of a connection does not."""
+    return not isinstance(error, OSError)
 
 
 def hints_of(function: object) -> list[str]:

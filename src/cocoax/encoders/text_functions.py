@@ -22,6 +22,7 @@ from cocoax.encoders.function_calls import (
     advice_on_single,
     error_in_words,
     hints_of,
+    may_be_of_single,
     vectors_of,
 )
 from cocoax.encoders.text import TextEncoder
@@ -260,6 +261,6 @@ def items_of(function: Any) -> tuple[Literal["texts", "pictures", "pairs"] | Non
     try:
         vectors_of(function([FILLER]), 1)
     except Exception as error:  # whatever a function of arrays says about a list of texts
-        said = error_in_words(error).rstrip(".")
-        return None, f"takes no texts: tried on a list of one it said {said}.{advice_on_single(function, 'text')}"
+        advice = advice_on_single(function, "text") if may_be_of_single(error) else " If it takes texts, say takes='texts'."
+        return None, f"takes no texts: tried on a list of one it said {error_in_words(error).rstrip('.')}.{advice}"
     return "texts", ""

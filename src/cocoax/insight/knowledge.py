@@ -108,7 +108,7 @@ class Knowledge(Result):
                 f"Members of {self.corpus!r} score lower than those of {self.foil!r}: AUC {self.separability}; a map would "
                 "show the opposite of the question. Are the two sides swapped?"
             )
-        few = f"AUC {self.separability} from {ours} and {theirs} samples; add some, or try another layer="
+        few = f"AUC {self.separability} from {ours} and {theirs} samples; add some, or try another layer of the encoder"
         return f"Too few samples to say whether it separates {self.corpus!r} from {self.foil!r}: {few}."
 
     @property

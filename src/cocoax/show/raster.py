@@ -17,6 +17,7 @@ from cocoax.show.options import PlotOptions
 from cocoax.show.palette import LONGEST, NEUTRAL, OPACITY, OUTLINE, PALE, STRIPES, UNKNOWN, colour_table
 from cocoax.show.views import WHOLE, Box, HeatMap
 
+_LOST = 0.5  # of the height of a smoothed part, below which it has no outline
 _COARSE = 20  # cells or fewer along a side: a grid
 _MOST_REGIONS = 400  # whose outlines are drawn smoothly
 
@@ -155,11 +156,15 @@ def outlined_places(inside: np.ndarray, box: Box, size: tuple[int, int]) -> tupl
     The picture is ``size`` wide and high. The field has a border; outlines of pixels are smooth, those of the cells of a grid
     have corners.
     """
-    from scipy.ndimage import gaussian_filter
+    from scipy.ndimage import gaussian_filter, label, maximum
 
     mask = inside.astype(np.float32)
     coarse = min(inside.shape) <= _COARSE
     field = np.kron(mask, np.ones((_COARSE, _COARSE))) if coarse else gaussian_filter(mask, 1.2, mode="nearest")
+    if not coarse:  # small and thin parts are not smoothed away
+        parts, count = label(mask)
+        peaks = np.atleast_1d(maximum(field, parts, np.arange(1, count + 1))) if count else np.zeros(0)
+        field[np.isin(parts, 1 + np.flatnonzero(peaks <= _LOST))] = 1
     field = np.pad(field, 1)
     left, top, right, bottom = box
     down, across = ((np.arange(-1, side - 1) + 0.5).clip(0, side - 2) / (side - 2) for side in field.shape)

@@ -157,8 +157,8 @@ class Manifest:
         if differ := list(_differences({**_OPTIONAL, **self.recipe}, {**_OPTIONAL, **other.recipe})):
             before, now = (", ".join(sides) for sides in zip(*differ, strict=True))
             raise ValueError(
-                f"The index was made with {before}, and now {now} is asked for; use another folder (--out), or ask for the "
-                "same."
+                f"The index was made with {before}, and now {now} is asked for; use another folder (out=, --out), or ask "
+                "for the same."
             )
 
 

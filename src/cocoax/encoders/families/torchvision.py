@@ -23,7 +23,7 @@ from cocoax.encoders.families.hub import import_package
 def import_library(name: str) -> Any:
     """Import the library behind the encoders ``name:``, with torchvision if that can be imported and else without."""
     with _torchvision_or_stand_in():
-        return import_package(name, name, name)
+        return import_package(name, name, name.replace("_", "-"))  # pip before 23.3 compares names of extras to the letter
 
 
 @contextmanager
