@@ -112,6 +112,27 @@ def test_run__without_need_changes_nothing(page: Page) -> None:
     assert list(page.on_run(request())) == [{page.layout.stop: gr.skip()}]
 
 
+def test_run__a_question_answered_while_the_map_is_drawn_is_shown(page: Page, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The run's map arrives after that of the question, and must not be of the question before."""
+    choose(page, upload(page, flag()))
+    run = page.on_run(request())
+    for _ in range(3):  # until there is an answer
+        next(run)
+    figures, asked = page.figures, []
+
+    def slowly(session: Session, index: int | None = None) -> Updates:
+        drawn = figures(session, index)
+        if not asked and index is None:
+            asked.append("red")
+            page.on_ask(0, "red", "blue", request())
+        return drawn
+
+    monkeypatch.setattr(page, "figures", slowly)
+    shown = next(run)
+    assert asked
+    assert "<b>red</b>" in figure(page, shown)
+
+
 def test_sample__brings_its_question_and_takes_pictures_away(page: Page) -> None:
     drop(page, upload(page, flag("blue", "blue"), "sky.png"))
     updates = [page.on_sample(event(name="coffee", choice=3), request()), *page.on_run(request())]

@@ -136,8 +136,8 @@ def test_two_visitors__at_once(visit: Any, photo: Path, tmp_path: Path) -> None:
     ask(one, "red", "blue")
     ask(two, "green", "red")
     finished(one), finished(two)
-    assert one.inner_text("#cx-figure-0 .cx-question") == "red rather than blue"
-    assert two.inner_text("#cx-figure-0 .cx-question") == "green rather than red"
+    one.wait_for_selector("#cx-figure-0 .cx-question >> text=red rather than blue")
+    two.wait_for_selector("#cx-figure-0 .cx-question >> text=green rather than red")
     assert samples(one) == samples(two) == 240
 
 

@@ -223,7 +223,7 @@ class Page:
         yield {self.layout.stop: gr.skip()}  # Gradio would empty all outputs of an event that yields nothing
         try:
             for _ in self.service.sample(session):
-                yield self._shown(session)
+                yield self._current(session)
         except Exception as error:
             yield {**self._shown(session), self.layout.notice: parts.notice(self.sentence(error))}
             if not isinstance(error, TOLD):
@@ -415,6 +415,14 @@ class Page:
     def _restarted(self, session: Session) -> Updates:
         """Return the beginning of a run."""
         return {self.layout.curves: "", **self._shown(session)}
+
+    def _current(self, session: Session) -> Updates:
+        """Return what is shown; drawn again if a question was answered meanwhile, whose answer it would replace."""
+        while True:
+            answers = list(session.answers)
+            shown = self._shown(session)
+            if all(one is other for one, other in zip(answers, session.answers, strict=False)):
+                return shown
 
     def _shown(self, session: Session) -> Updates:
         """Return the progress of the run and the answers so far."""
