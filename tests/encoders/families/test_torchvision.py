@@ -78,7 +78,7 @@ def test_import_library__with_torchvision(library: str, monkeypatch: pytest.Monk
 
 def test_import_library__not_installed() -> None:
     assert find_spec("no_such_library") is None
-    with pytest.raises(ImportError, match=r"'no_such_library:' need the package.*'cocoax\[no_such_library\]'"):
+    with pytest.raises(ImportError, match=r"'no_such_library:' need the package.*'cocoax\[no-such-library\]'"):
         import_library("no_such_library")
 
 
